@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -91,6 +92,15 @@ class Codec:
     def readers(self) -> dict[str, ColumnReader]:
         """Reader of each column for rules and conditions, in the type of the table."""
         return {column.name: ColumnReader(column, self._fields[column.name]) for column in self.schema.columns}
+
+    def count_keys(self) -> float:
+        """Return the largest number of rows whose keys can all differ; infinite if there is no limit."""
+        most = math.inf
+        for rule in self.schema.rules:
+            known = [self.readers[name].codes for name in rule.columns]
+            if not rule.alone and all(values is not None for values in known):
+                most = min(most, math.prod(len(values) for values in known if values is not None))
+        return most
 
     @property
     def unit_column(self) -> str | None:

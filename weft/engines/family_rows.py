@@ -55,6 +55,7 @@ from weft.marginals.records import Records, code_dtype, sibling_pairs
 from weft.progress import Listener, ignore_event
 from weft.schema.database import Database, RelatedTable
 from weft.schema.kinds import Category, Column, ColumnError, Id, Unknown
+from weft.schema.rules.order import Ordered
 from weft.schema.schema import Schema
 
 Places = NDArray[np.int64]
@@ -260,7 +261,13 @@ def modelled_schema(
             columns.append(Category(column.name, values, missing=column.missing, markers=column.markers))
         elif column.name not in defined:
             columns.append(column)
-    schema = replace(table.schema, columns=tuple(columns), extra_columns="ignore")
+    # Dates of children can only lie between two dates that are in order.
+    children = {child.name for child in database.children(table.name)}
+    ends = [r.bounds for r in database.rules if r.kind == "within" and all(r.bounds) and r.child in children]
+    kept = {column.name for column in columns}
+    known = [Ordered((str(low), str(high))) for low, high in dict.fromkeys(ends) if kept.issuperset((low, high))]
+    rules = (*table.schema.rules, *(rule for rule in known if rule not in table.schema.rules))
+    schema = replace(table.schema, columns=tuple(columns), extra_columns="ignore", rules=rules)
     if not schema.modelled:
         raise SchemaError(f'table "{table.name}": it has no column to model besides keys and computed columns')
     return schema

@@ -311,6 +311,17 @@ def check_time(name: str, time: str | None, schema: Schema) -> None:
     """Refuse a time column that is missing, or whose values are not ordered."""
     if time is not None and (time not in schema or schema.column(time).kind not in ("integer", "real", "datetime")):
         raise TableError(name, f'time: "{time}" is not a modelled column of numbers or dates', "time")
+    if time is None:
+        return
+    if getattr(schema.column(time), "pieces", None):
+        raise TableError(name, f'time: "{time}" is stored in pieces, which is not supported for times', "time")
+    if time in schema.entangled:
+        raise TableError(
+            name,
+            f'time: rules, groups, differences and formulas with the time column "{time}" are not supported: leave '
+            "them out",
+            "time",
+        )
 
 
 def _read_columns(name: str, entry: Mapping[str, Any], ids: Iterable[str | None], folder: Path | None) -> Schema:

@@ -166,6 +166,10 @@ def _read_rule(entry: Mapping[str, Any], database: Database) -> FamilyRule:
     ends = (entry.get("after"), entry.get("before"))
     if kind == "within":
         _check_bounds(ends, parent.schema, table.schema.column(str(column)))
+        if column in table.schema.entangled:  # its dates are moved after what depends on them was made
+            raise SchemaError(
+                f'within: column "{column}" also has rules, differences or formulas: leave out one of them'
+            )
     return FamilyRule(kind, child, column, target, where, largest, values, ends)
 
 
@@ -173,6 +177,8 @@ def _check_time(kind: str, table: RelatedTable, column: str | None) -> None:
     """Refuse a rule in time for a table without a time column, or for the wrong column."""
     if kind in (*_COLUMNS_IN_TIME, "final") and table.time is None:
         raise SchemaError(f'{kind}: "{table.name}" has no time column; set time = "COLUMN" in [tables.{table.name}]')
+    if kind == "advances" and getattr(table.schema.column(str(column)), "step", 1) != 1:
+        raise SchemaError(f"advances: {table.name}.{column} has a step, which years do not keep; leave step out")
     if kind in _COLUMNS_IN_TIME and (kind == "increasing") != (column == table.time):
         told = f"increasing is for the time column {table.name}.{table.time}"
         raise SchemaError(f"{told}; nondecreasing and advances are for others")

@@ -126,6 +126,16 @@ class Schema:
         """Columns that are encoded as attributes; ids are generated and derived columns computed instead."""
         return [column for column in self.columns if column.modelled]
 
+    @property
+    def entangled(self) -> set[str]:
+        """Columns in rules, groups and differences, and those that formulas use."""
+        used = {name for rule in self.rules for name in rule.columns} | {
+            name for group in self.groups for name in group
+        }
+        used |= {name for column in self.columns if column.kind == "derived" for name in column.made_from}
+        ties = [(column.name, getattr(column, "after", None)) for column in self.columns]
+        return used | {str(name) for tie in ties if tie[1] is not None for name in tie}
+
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 

@@ -69,7 +69,10 @@ def prepare_searches(
         part = Search.prepare(private, searched, share / len(incomplete), budget, method.accounting, slack)
         if part is not None:
             made[table.name] = replace(
-                part, slack=part.slack / len(incomplete), chooses_bound=bound > 1 and not table.states_bound
+                part,
+                slack=part.slack / len(incomplete),
+                chooses_bound=bound > 1 and not table.states_bound,
+                time=table.time,
             )
     return made
 

@@ -43,6 +43,7 @@ from weft.engines.family_rows import (
     row_weight,
     view_domain,
 )
+from weft.engines.memory_engine import MemoryEngine
 from weft.engines.sources import open_reader, source_name, table_identity
 from weft.errors import DataError, MethodError, SchemaError, SourceError
 from weft.io.addresses import kind_of_address
@@ -64,8 +65,11 @@ from weft.privacy import Adjacency, Budget, Ledger, Lifetime, Noise
 from weft.privacy.accounting import PURE
 from weft.privacy.ledger import Terms, open_run_ledger
 from weft.privacy.mechanisms import Mechanisms, Release
+from weft.privacy.noise import MAX_NOISE_SCALE
 from weft.progress import Listener, ignore_event, report_stage
 from weft.schema.database import Database, RelatedTable, is_database_document
+from weft.schema.family_rules import FamilyRule
+from weft.schema.kinds.numeric_bins import Number
 from weft.schema.schema import check_names
 from weft.synthesis.database_discovery import check_complete_tables, complete_database, prepare_searches
 from weft.synthesis.database_model import FittedDatabase, LinkTargets, SampledRows, find_dependence
@@ -297,6 +301,7 @@ def fit_database(plan: DatabasePlan) -> tuple[FittedDatabase, dict[str, Discover
     with open_run_ledger(plan.terms, plan.lifetime, journal=journal, stamps=plan.stamps, facts=facts) as ledger:
         found: dict[str, Discovered] = {}
         if plan.searches:
+            check_budget(replace(plan, left=1 - plan.request.discover), ledger)
             database, found = complete_database(plan.database, plan.searches, ledger, plan.release)
             plan = replace(plan, database=database, left=ledger.left / ledger.capacity)
         return fit_stages(plan, ledger, opened), found
@@ -331,6 +336,26 @@ def fit_stages(
     )  # fmt: skip
 
 
+def check_budget(plan: DatabasePlan, ledger: Ledger) -> None:
+    """Refuse a budget whose noise could not be drawn whatever discovery finds, even for three columns of two values."""
+    least = Domain(("a", "b", "c"), (2, 2, 2))
+    for table in plan.database.private:
+        engine = MemoryEngine(Records.empty(least), mass=row_weight(plan.database, table.name))
+        share = plan.shares[table.name, "rows"]
+        with suppress(DryRunError):
+            curator = DryRunCurator(engine, ledger, plan.release, least, share, None, 1.0)
+            plan.method.fit(curator, np.random.default_rng(0), ignore_event)
+
+
+def check_stages(plan: DatabasePlan) -> None:
+    """Refuse what the stages of a fit would refuse; nothing is charged."""
+    families, _ = open_tables(plan)
+    with open_run_ledger(plan.terms, None, journal=None, stamps=(), facts={}) as ledger:
+        stages = _Stages(plan, families, ledger, np.random.default_rng(0))
+        for table in plan.database.private:
+            stages.check(table)
+
+
 def check_roles(database: Database, codecs: Mapping[str, Codec]) -> None:
     """Refuse roles that codes do not tell apart, and roles that a row could have together."""
     for table in database.private:
@@ -338,6 +363,14 @@ def check_roles(database: Database, codecs: Mapping[str, Codec]) -> None:
         masks = [role_mask(rule, codecs[table.name])[1] for rule in rules]
         if masks and (np.sum(masks, axis=0) > 1).any():
             raise SchemaError(f'table "{table.name}": two family rules name the same role; a value may have one only')
+        if masks and np.any(masks, axis=0).all() and table.max_children > len(rules):
+            raise SchemaError(
+                f'table "{table.name}": every value has a role that a family has once only, so that a family has at '
+                f"most {len(rules)} rows: set max_children = {len(rules)}, or list another value"
+            )
+        for rule in database.rules:
+            if rule.child == table.name and rule.kind == "final" and role_mask(rule, codecs[table.name])[1].all():
+                raise SchemaError(f"family rule: {rule}: every value is final; leave it out, or list another value")
 
 
 def _describe_columns(plan: DatabasePlan) -> dict[str, Any]:
@@ -351,12 +384,29 @@ def _describe_columns(plan: DatabasePlan) -> dict[str, Any]:
         types[table.name] = {name: str(read.field(name).type) for name in plan.database.defined(table.name)}
         for name, kind in types[table.name].items():
             try:
-                pa.type_for_alias(kind)
+                _check_computed(plan.database, plan.database.defined(table.name)[name], pa.type_for_alias(kind))
             except ValueError:
                 raise SchemaError(
                     f'table "{table.name}": a computed column "{name}" cannot be of type {kind}'
                 ) from None
     return {"columns": columns, "types": types}
+
+
+def _check_computed(database: Database, rule: FamilyRule, kind: pa.DataType) -> None:
+    """Refuse a computed column whose type cannot hold all counts or sums."""
+    if not pa.types.is_integer(kind) or rule.kind not in ("count", "number", "sum"):
+        return
+    child = database.table(rule.child)
+    most = child.max_children if rule.largest is None else min(rule.largest, child.max_children)
+    low, high = 0, most
+    if rule.kind == "sum":
+        column = child.schema.column(str(rule.column))
+        if not isinstance(column, Number) or column.after is not None:
+            return
+        low, high = (most * min(column.ends[0], *column.special, 0), most * max(column.ends[1], *column.special, 0))
+    info = np.iinfo(kind.to_pandas_dtype())
+    if not info.min <= low <= high <= info.max:
+        raise SchemaError(f"family rule: {rule}: type {kind} cannot hold values up to {high:g}; use a wider type")
 
 
 class _Stages:
@@ -392,6 +442,22 @@ class _Stages:
         dry_run = DryRunCurator(engine, self._ledger, self._plan.release, coarse, share, None, part)
         with suppress(DryRunError):
             self._plan.method.fit(dry_run, np.random.default_rng(0), ignore_event)
+        if (table.name, "siblings") in self._plan.shares:
+            self._check_siblings(table, engine)
+
+    def _check_siblings(self, table: RelatedTable, engine: Any) -> None:
+        """Refuse a budget so small that the noise of tables of siblings could not be drawn."""
+        codec = self._families.codecs[table.name]
+        names = [name for name in codec.domain if name not in time_attributes(table, codec)]
+        pairs = len(list_pairs(table, dict.fromkeys(names, 1)).pairs)
+        curator = self._curator(engine, table, "siblings")
+        heavier = pair_weight(self._plan.database, table.name) / row_weight(self._plan.database, table.name)
+        noise = max(curator.gap_sigma(max(pairs, 1), PART_SCORES), curator.sigma(1 - PART_SCORES))
+        if pairs and not heavier * noise <= MAX_NOISE_SCALE:
+            raise MethodError(
+                f'table "{table.name}": the budget is small: the noise of {PAIRS[gap_name(table) is None]} would be '
+                f"above {MAX_NOISE_SCALE:g}. Raise epsilon, or lower max_children"
+            )
 
     def fit_rows(self, table: RelatedTable) -> None:
         """Fit the model of a table's rows, with the attributes of their parents."""
@@ -609,6 +675,7 @@ def measure_siblings(
     gaps = shrink_distances(scores, curator.gap_sigma(len(cliques), PART_SCORES), 0.5)
     budget = curator.rho(1 - PART_SCORES)
     prices = budget / 2.0 ** np.arange(12, step=0.5)
+    prices = prices[curator.sigma_of(prices) <= MAX_NOISE_SCALE]
     errors = compute_projected_error(group_cells_by_size(tables), curator.sigma_of(prices))
     bought = choose_budgets(gaps, errors, np.broadcast_to(prices, errors.shape), budget)
     chosen = np.flatnonzero(bought > 0)

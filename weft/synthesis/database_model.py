@@ -34,6 +34,7 @@ from weft.schema.rules.conditions import Where, all_hold, format_conditions, rea
 from weft.schema.schema import Schema
 from weft.synthesis.fitted import Fitted
 from weft.synthesis.history_model import (
+    count_times,
     draw_times,
     follow_values,
     role_mask,
@@ -306,6 +307,8 @@ class FittedDatabase:
         sizes = above.records.column(count_name(table.name)).astype(np.int64)
         if self.joined:
             sizes = np.maximum(sizes, 1)  # a person of a single table has a row
+        sizes = np.maximum(sizes, sum(rule.kind == "exactly_one" for rule in self.database.roles(table.name)))
+        sizes = np.minimum(sizes, count_times(self, table))
         starts, parent = np.concatenate([[0], np.cumsum(sizes)]), np.repeat(np.arange(len(sizes)), sizes)
         slot = np.minimum(np.arange(len(parent)) - starts[:-1][parent], 1)
         records, times = self._draw_rows(table, above, parent, slot, draw), None
@@ -544,7 +547,11 @@ class FittedDatabase:
         n = len(made[table.name].records)
         if rule.kind == "sum":
             values = decode_dictionary(children.column(rule.column).combine_chunks()).cast(pa.float64()).fill_null(0.0)
-            return pa.array(np.bincount(parent, values.to_numpy(zero_copy_only=False), n))
+            total = self.database.table(table.name).schema.column(str(rule.target))
+            whole = pa.types.is_integer(self._type_of(table, str(rule.target)))
+            digits = 0 if whole or total.kind == "integer" else getattr(total, "decimals", None)
+            sums = np.bincount(parent, values.to_numpy(zero_copy_only=False), n)
+            return pa.array(sums if digits is None else np.round(sums, digits))
         held = np.ones(len(children), bool)
         if rule.where:
             held = all_hold(rule.where, self.codecs[rule.child].block(children))

@@ -32,7 +32,7 @@ from weft.schema.database import MAX_CHILDREN, Database, Link, RelatedTable, che
 from weft.schema.family_rules import FamilyRule
 from weft.synthesis.arguments import check_data
 from weft.synthesis.database_discovery import choose_bound
-from weft.synthesis.database_fit import DatabasePlan, choose_weave, fit_stages
+from weft.synthesis.database_fit import DatabasePlan, check_budget, check_stages, choose_weave, fit_stages
 from weft.synthesis.database_model import PERSONS, ROWS, FittedDatabase
 from weft.synthesis.discovery import Discovered
 from weft.synthesis.discovery.search import MAX_ROWS_PER_UNIT, Search, collect_stated_facts
@@ -102,6 +102,7 @@ def plan_history(request: FitRequest, release: Release | None, listener: Listene
         check_unbounded(False, facts, release.private)
     most = math.inf if lifetime is None else lifetime.slack_left()
     search = Search.prepare(table, public, request.discover, budget, method.accounting, most)
+    search = search and replace(search, time=time)
     if search is not None and request.rows_per_unit is None and not (schema is not None and schema.unit):
         search = replace(search, chooses_bound=True)
     empty = Database((), PERSONS)
@@ -120,9 +121,13 @@ def fit_history(plan: HistoryPlan) -> tuple[FittedDatabase, Discovered | None]:
     terms, lifetime = related.terms, related.lifetime
     if plan.search is None:
         plan.table.open(plan.schema)  # whatever it refuses is refused before the first charge
+        changing = {c.name: np.array([0.0, 0.0, 0.0, 1.0]) for c in plan.schema.columns if c.modelled}
+        whole = split_history(plan.schema, time, changing, 0.0, choose_bound(plan.schema.rows_per_unit, None))
+        check_stages(replace(related, database=whole, left=1 - SHARE_CHANGES))
     with open_run_ledger(terms, lifetime, journal=journal, stamps=related.stamps, facts=facts) as ledger:
         schema, left, found = plan.schema, 1.0, None
         if plan.search is not None:
+            check_budget(replace(related, database=_least_database(plan), left=1 - request.discover), ledger)
             found, left = plan.search.run(ledger, related.release)
             schema = found.schema
         changes = open_changes(source, schema, time, related.dialect, related.listener)
@@ -138,6 +143,15 @@ def fit_history(plan: HistoryPlan) -> tuple[FittedDatabase, Discovered | None]:
     return replace(fitted, options=fitted.options | {"joined": columns}), found
 
 
+def _least_database(plan: HistoryPlan) -> Database:
+    """Return persons and rows without columns, with the least contribution bound that discovery may choose."""
+    most = 2 if plan.search is not None and plan.search.chooses_bound else min(plan.schema.rows_per_unit, MAX_CHILDREN)
+    unit = str(plan.schema.unit)
+    persons = RelatedTable(PERSONS, plan.schema, unit)
+    link = Link(unit, PERSONS, unit)
+    return Database((persons, RelatedTable(ROWS, plan.schema, None, (link,), most, parent=PERSONS)), PERSONS)
+
+
 def split_history(schema: Schema, time: str, changes: Mapping[str, Array], sigma: float, most: int) -> Database:
     """Describe persons and their rows as related tables.
 
@@ -147,7 +161,9 @@ def split_history(schema: Schema, time: str, changes: Mapping[str, Array], sigma
     check_time(ROWS, time, schema)
     shares = {name: _share_of_changes(table, sigma) for name, table in changes.items() if name != time}
     constant = list(schema.per_unit) or [name for name, (changing, _) in shares.items() if changing <= MAX_CHANGING]
+    stepped = {column.name for column in schema.columns if getattr(column, "step", 1) != 1}
     advancing = [name for name, (_, other) in shares.items() if name not in constant and other <= MAX_CHANGING]
+    advancing = [name for name in advancing if name not in stepped]
     # Persons need an attribute: without a constant, that of the column that changes least, in one of their rows.
     above = constant or [min(shares, key=lambda name: shares[name][0], default=time)]
     unit = schema.column(str(schema.unit))

@@ -87,6 +87,13 @@ def draw_times(
     return place_times(begin, draw_gaps(codes, step, most, draw.rng), parent, (low, high), step)
 
 
+def count_times(fitted: FittedDatabase, table: RelatedTable) -> int:
+    """Return the largest number of rows of a history: that of the possible times, if they are distinct."""
+    codec = fitted.codecs[table.name]
+    low, high = (int(end) for end in codec.readers[str(table.time)].ends)
+    return (high - low) // time_step(codec, table) + 1 if _has_distinct_times(fitted, table) else table.max_children
+
+
 def _has_distinct_times(fitted: FittedDatabase, table: RelatedTable) -> bool:
     return any(
         rule.kind == "increasing" and rule.child == table.name and rule.column == table.time
@@ -99,19 +106,21 @@ def settle_roles(
 ) -> Records:
     """Give a history the roles that it must have once, remove surplus ones, and move a final row to its end."""
     family = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    for rule in fitted.database.rules:
-        if rule.child != table.name or rule.kind not in ("exactly_one", "at_most_one", "final"):
-            continue
-        name, mask = role_mask(rule, fitted.codecs[table.name])
+    rules = [*fitted.database.roles(table.name)]
+    rules += [rule for rule in fitted.database.rules if rule.child == table.name and rule.kind == "final"]
+    marked = [(rule, *role_mask(rule, fitted.codecs[table.name])) for rule in rules]
+    for rule, name, mask in marked:
+        taken = np.any([each for _, other, each in marked if other == name], axis=0)
+        exact = np.any([each for one, _, each in marked if one.kind == "exactly_one"] or [~taken & taken], axis=0)
         column = records.column(name).copy()
         having = draw.rng.permutation(np.flatnonzero(mask[column]))
         kept = having[np.unique(family[having], return_index=True)[1]]
-        column[np.setdiff1d(having, kept)] = _draw_codes(fitted, table, name, ~mask, len(having) - len(kept), draw.rng)
+        column[np.setdiff1d(having, kept)] = _draw_codes(fitted, table, name, ~taken, len(having) - len(kept), draw.rng)
         if rule.kind == "exactly_one":
-            lacking = np.flatnonzero(
-                (np.diff(starts) > 0) & (np.bincount(family[kept], minlength=len(starts) - 1) == 0)
-            )
-            places = starts[lacking] + (draw.rng.random(len(lacking)) * np.diff(starts)[lacking]).astype(np.int64)
+            lacks = np.bincount(family[kept], minlength=len(starts) - 1) == 0
+            free = np.flatnonzero(lacks[family] & ~exact[column])
+            free = free[np.lexsort((draw.rng.random(len(free)), taken[column[free]], family[free]))]
+            places = free[np.unique(family[free], return_index=True)[1]]
             column[places] = _draw_codes(fitted, table, name, mask, len(places), draw.rng)
         columns = [
             column if each == name else codes for each, codes in zip(records.domain, records.columns, strict=True)

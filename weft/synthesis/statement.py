@@ -178,7 +178,7 @@ def default_rows(fitted: Fitted) -> int:
     Privacy: the check uses released values only, so the refusal reveals nothing more.
     """
     beyond = 1.0 if fitted.people is None else fitted.people.ratio_of_all_rows(fitted.ledger.adjacency.rows_per_unit)
-    rows = max(round(fitted.model.total * beyond), 0)
+    rows = int(min(max(round(fitted.model.total * beyond), 0), fitted.codec.count_keys()))
     if rows > MAX_DEFAULT_ROWS or (rows > MAX_DEFAULT_FAINT_ROWS and is_row_count_faint(fitted)):
         why = (
             "may be due to noise alone"

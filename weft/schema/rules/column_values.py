@@ -116,7 +116,9 @@ class ColumnReader:
             return self._spelled(array, missing)
         if pa.types.is_date(held):
             array = array.cast(pa.timestamp("ms"))
-        if pa.types.is_temporal(array.type):
+        if pa.types.is_time32(held):
+            array = array.cast(pa.int32())
+        if pa.types.is_timestamp(array.type):
             array = array.cast(pa.timestamp("us", getattr(array.type, "tz", None)), safe=False)
         if pa.types.is_uint64(array.type) and self.column.largest >= 2**63:
             return array.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64), missing
@@ -265,6 +267,8 @@ class ColumnReader:
 
     def uniform(self, count: int, rng: np.random.Generator, low: Any = None, high: Any = None) -> NDArray[Any]:
         """Sample possible numbers of the column uniformly between `low` and `high`; empty if there are none."""
+        if self._table is None and not isinstance(self.column, Integer | Real | Datetime):
+            return np.empty(0)  # durations and times of day have no numbers in rules
         first, last = self.ends
         if self._table is not None:
             inside = self._table[(self._table >= (first if low is None else low))]

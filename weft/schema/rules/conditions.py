@@ -81,7 +81,11 @@ class Condition:
                 if not reader.comparable:
                     raise RuleError(f'column "{name}": its values have no order; list them instead of {word}', key)
                 _validate_value(reader, getattr(self, word), key, inside=False)
-        if not self.holds(self.probes(reader)).any():
+        try:
+            met = self.holds(self.probes(reader)).any()
+        except UnfitValueError as fault:  # the ends of its range
+            raise RuleError(f'column "{name}": the range of its values {fault}', key) from None
+        if not met:
             raise RuleError(f'column "{name}": no value can meet {self.shown(name)}; change it or the range', key)
 
     def possible(self, reader: ColumnReader, negate: bool = False) -> bool:

@@ -22,7 +22,7 @@ from weft.curator import Curator
 from weft.display import format_count
 from weft.encoding import Codec
 from weft.errors import SchemaError
-from weft.marginals.marginal import Array, NoisyMarginal
+from weft.marginals.marginal import NoisyMarginal
 from weft.progress import report_stage
 from weft.schema import Column, Schema
 from weft.schema.column_names import names_id
@@ -41,7 +41,7 @@ from weft.synthesis.discovery.entries import (
     round_share,
     settle_entry,
 )
-from weft.synthesis.discovery.kind_inference import Decision, decide_kind
+from weft.synthesis.discovery.kind_inference import Decision, decide_kind, decide_time
 from weft.synthesis.discovery.probes import (
     GridLook,
     find_finest_unit,
@@ -87,7 +87,7 @@ class _Discovery:
         self._schema, self._doors, self._listener = schema, doors, settings.listener
         self._types = {name: get_plain_type(kind) for name, kind in types.items()}
         self._share, self._slack, self._chooses_bound = settings.share, settings.slack, settings.chooses_bound
-        self._sizes: Array | None = None
+        self._time, self._sizes = settings.time, np.zeros(0)
         self._known: dict[str, Decision] = {c.name: self._declared(c) for c in schema.unknown}
         self._rows = 0.0
         self._require_stated_rules()
@@ -198,7 +198,8 @@ class _Discovery:
         noisy, sigma = self._measure(opened, names, share, "kinds")
         self._rows = float(np.median([m.table.sum() for m in noisy.values()]))
         for name in names:
-            found, before = decide_kind(noisy[name].table, sigma), self._known[name]
+            decide, before = decide_time if name == self._time else decide_kind, self._known[name]
+            found = decide(noisy[name].table, sigma)
             told = found.entry if holds_text(self._types[name]) else select_precision_facts(found.entry)
             fits = "kind" not in before.entry or told.get("kind", before.entry["kind"]) == before.entry["kind"]
             entry = {**(told if fits else {}), **before.entry, **merge_missing(found.entry, before.entry)}

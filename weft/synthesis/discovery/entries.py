@@ -53,6 +53,7 @@ class Settings:
     slack: float  # of its delta
     listener: Listener = ignore_event
     chooses_bound: bool = False  # whether to choose the contribution bound privately
+    time: str | None = None  # column that orders rows in time: numbers or dates, even if noise hides its kind
 
 
 RANGED = {"integer": "whole numbers", "real": "numbers", "datetime": "dates", "duration": "lengths of time"}

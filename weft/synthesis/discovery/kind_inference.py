@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -92,6 +92,21 @@ def decide_kind(noisy: Array, sigma: float) -> Decision:
     # In a column of words, a marker is an ordinary value and is released as written.
     told: dict[str, Any] = {"missing": True} if shaped.rows(("blank",)) else {}
     return Decision({"kind": "category"} | told, "text", filled + shaped.rows(("marker",)), "words")
+
+
+def decide_time(noisy: Array, sigma: float) -> Decision:
+    """Infer the kind of a column that orders rows in time: numbers or dates, of the most frequent shape if unclear."""
+    found = decide_kind(noisy, sigma)
+    if found.need == "range":
+        return found
+    fits = [
+        (shape.sort == "number" and not (shape.padded or shape.day or shape.signs))
+        or (shape.sort == "moment" and shape.iso and not shape.offset)
+        for shape in SHAPES
+    ]
+    most = int(np.argmax(np.where(fits, noisy, -np.inf)))
+    found = decide_kind(np.eye(1, len(SHAPES), most)[0] * max(float(noisy[most]), 1.0), 0.0)
+    return replace(found, entry=found.entry | {"missing": True}, why=f"{found.why}: the most frequent ones")
 
 
 def without_inexact_type(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -98,6 +98,8 @@ class Search:
     slack: float
     chooses_bound: bool = False
     """Whether the contribution bound is not stated, and chosen from the noisy distribution of rows per person."""
+    time: str | None = None
+    """Column that orders the rows in time."""
 
     @classmethod
     def prepare(
@@ -166,7 +168,7 @@ class Search:
             partial(self.table.look, ledger=ledger, release=release, whole=whole),
             partial(self.table.values, ledger=ledger, release=release, whole=whole),
         )
-        return doors, Settings(self.share, self.slack, self.table.listener, self.chooses_bound)
+        return doors, Settings(self.share, self.slack, self.table.listener, self.chooses_bound, self.time)
 
     def _cost(self, ledger: Ledger) -> dict[str, float]:
         """Return the maximum cost as an epsilon at the budget's delta, known before the first answer.
