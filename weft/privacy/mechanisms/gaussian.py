@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
-from scipy.special import gammainc, ndtr, ndtri
+from scipy.special import ndtr, ndtri
 
 from weft.errors import BudgetError
 from weft.marginals.marginal import Array
@@ -87,8 +86,3 @@ class Gaussian(GaussianPriced, CountNoise):
     def cdf(self, k: Array, scale: float) -> Array:
         """Return P(round(Z) <= k)."""
         return np.asarray(ndtr((k + 0.5) / scale))
-
-    def test_size(self, drawn: Sequence[tuple[Array, float]]) -> tuple[float, float]:
-        """Return the p-value by the chi-square distribution of summed squares, allowing for rounding by at most 1/2."""
-        squares = np.concatenate([((np.abs(noise) + 0.5) / scale).ravel() ** 2 for noise, scale in drawn])
-        return float(gammainc(squares.size / 2, squares.sum() / 2)), float(squares.mean())

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammainc
 
 from weft.marginals.marginal import Array
 from weft.privacy.mechanisms.mechanism import CountNoise
@@ -86,8 +84,3 @@ class Geometric(CountNoise):
         """Return P(K <= k)."""
         tail = np.exp(-np.where(k < 0, -k, k + 1) / scale) / (1 + np.exp(-1 / scale))
         return np.asarray(np.where(k < 0, tail, 1 - tail))
-
-    def test_size(self, drawn: Sequence[tuple[Array, float]]) -> tuple[float, float]:
-        """Return the p-value by a gamma distribution, which the summed sizes nearly follow, rounding by at most 1/2."""
-        sizes = np.concatenate([((np.abs(noise) + 0.5) / scale).ravel() for noise, scale in drawn])
-        return float(gammainc(sizes.size, sizes.sum())), float(sizes.mean())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,22 +20,17 @@ class GrownRecords(Mechanism):
     """Prefixes of private rows, drawn with the weights of a privacy test."""
 
     audited_by = "records, not counts"
-
-    @abstractmethod
-    def find_test(self, terms: Mapping[str, float]) -> Acceptance | PlausibleTest:
-        """Return the privacy test in the terms of a charge, by which it was priced."""
-
-    @abstractmethod
-    def count_without_seeds(self, charge: Charge) -> int:
-        """Return the number of all-zero records to release if no row passes the test."""
+    test: ClassVar[type[Acceptance] | type[PlausibleTest]]
+    """The privacy test in the terms of a charge, by which it was priced."""
 
     def release(self, charge: Charge, exact: Sequence[Array], noise: Noise) -> list[Array]:
         """Draw prefixes exactly in proportion to their weights, without rejection: every draw takes the same work."""
         prefixes, counts = exact
-        ends = np.cumsum(self.find_test(charge.terms).weights(counts), dtype=np.int64)
+        ends = np.cumsum(self.test.of(charge.terms).weights(counts), dtype=np.int64)
         assert (np.diff(ends, prepend=0) >= 0).all()  # no negative weight, no integer overflow
         if not len(ends) or ends[-1] <= 0:
-            return [np.zeros((self.count_without_seeds(charge), prefixes.shape[1]), prefixes.dtype)]
+            rows = charge.draws if self.is_private else 0  # all-zero records, for a case that slack covers
+            return [np.zeros((rows, prefixes.shape[1]), prefixes.dtype)]
         words = noise.words(2 * charge.draws).reshape(2, -1)
         return [np.asarray(prefixes[np.searchsorted(ends, scale_words_below(int(ends[-1]), words), side="right")])]
 
@@ -46,15 +40,8 @@ class SeededRecords(GaussianPriced, GrownRecords):
 
     name = "seeded"
     norm = "rows"
+    test = Acceptance
     grows_private_records = True
-
-    def find_test(self, terms: Mapping[str, float]) -> Acceptance:
-        """Return the acceptance test."""
-        return Acceptance.of(terms)
-
-    def count_without_seeds(self, charge: Charge) -> int:
-        """Return the number of charged records: slack covers this case."""
-        return charge.draws
 
 
 class DeniableRecords(Unpriced, GrownRecords):
@@ -62,18 +49,11 @@ class DeniableRecords(Unpriced, GrownRecords):
 
     name = "deniable"
     is_private = False
+    test = PlausibleTest
 
     def check(self, charge: Charge) -> None:
         """Validate the parameters of the test."""
         PlausibleTest.of(charge.terms)
-
-    def find_test(self, terms: Mapping[str, float]) -> PlausibleTest:
-        """Return the plausibility test."""
-        return PlausibleTest.of(terms)
-
-    def count_without_seeds(self, charge: Charge) -> int:
-        """Return 0."""
-        return 0
 
     def release(self, charge: Charge, exact: Sequence[Array], noise: Noise) -> list[Array]:
         """Draw prefixes; for the test by likelihood class, accept or reject each candidate."""

@@ -11,9 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
-import numpy as np
-from scipy.special import gammaincc
-
 from weft.display import format_scales
 from weft.errors import BudgetError
 from weft.marginals.marginal import Array
@@ -162,23 +159,6 @@ class CountNoise(Mechanism):
     def release(self, charge: Charge, exact: Sequence[Array], noise: Noise) -> list[Array]:
         """Add noise to every cell."""
         return [a + self.draw(s, a.shape, noise) for a, s in zip(exact, charge.scales, strict=True)]
-
-    def test_size(self, drawn: Sequence[tuple[Array, float]]) -> tuple[float, float]:
-        """Return the p-value of noise at most this small, and its size relative to the declared one.
-
-        `drawn` has noise arrays with their scales. Default: Fisher's method. u, drawn uniformly between P(|K| < |k|)
-        and P(|K| <= |k|), is uniform on (0, 1), so the sum of -ln u has a gamma law, and is large for small noise.
-        """
-        rng = np.random.default_rng(0)  # makes the test reproducible; never used in a release
-        squares, logs = [], []
-        for noise, scale in drawn:
-            size = np.abs(np.ravel(noise)).astype(np.float64)
-            upto = self.cdf(size, scale) - self.cdf(-size - 1, scale)
-            below = np.where(size > 0, self.cdf(size - 1, scale) - self.cdf(-size, scale), 0.0)
-            logs.append(-np.log(upto - (upto - below) * rng.random(size.size)))
-            squares.append(size**2 / self.variance(scale))
-        together = np.concatenate(squares)
-        return float(gammaincc(together.size, np.concatenate(logs).sum())), float(together.mean())
 
 
 def rho_of_gaussian(sensitivity: float, sigma: float) -> float:
