@@ -9,14 +9,13 @@ formulas, pieces of dates) are only checked on the rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
 from weft.encoding.codec import Codec
 from weft.encoding.column_groups import ColumnGroup
-from weft.marginals.domain import Order
 from weft.schema.kinds.attributes import AttributePart
 from weft.schema.rules import ColumnReader
 from weft.schema.rules.column_values import Mask, Values
@@ -36,7 +35,7 @@ def evidence_of(conditions: Conditions, codec: Codec) -> Evidence:
         if part is None or part.needs or not len(part.domain):
             continue
         attribute = part.domain.names[0]
-        met = _find_possible_codes(part, name, condition, codec.readers[name])
+        met = _find_codes(part, name, condition, codec.readers[name], _meets_possibly)
         if met is not None and not met.all():
             found[attribute] = found.get(attribute, np.ones(len(met), bool)) & met
     return {attribute: met.astype(np.float64) for attribute, met in found.items()}
@@ -52,7 +51,7 @@ def select_condition_codes(conditions: Conditions, codec: Codec) -> dict[str, Ma
         part = codec.part_of(name)
         if part is None or part.needs or not len(part.domain):
             return None
-        met = _find_certain_codes(part, name, condition, codec.readers[name])
+        met = _find_codes(part, name, condition, codec.readers[name], _meets_certainly)
         if met is None:
             return None
         attribute = part.domain.names[0]
@@ -60,36 +59,36 @@ def select_condition_codes(conditions: Conditions, codec: Codec) -> dict[str, Ma
     return found
 
 
-def _find_certain_codes(part: AttributePart, name: str, condition: Condition, reader: ColumnReader) -> Mask | None:
-    """Return a mask of the first attribute's codes that meet a condition; None if a code meets it only in part."""
+Classify = Callable[[AttributePart, Condition, ColumnReader, int], Mask | None]
+"""Function that returns a mask of codes, of this number, by values sampled from them; None if it cannot decide."""
+
+
+def _find_codes(
+    part: AttributePart, name: str, condition: Condition, reader: ColumnReader, classify: Classify
+) -> Mask | None:
+    """Return a mask of the first attribute's codes that meet a condition; codes of several values need `classify`."""
     if isinstance(part, ColumnGroup):
         at = part.columns.index(name)
-        own = _find_certain_codes(part.members[at], name, condition, reader)
+        own = _find_codes(part.members[at], name, condition, reader, classify)
         return None if own is None else own[part.combinations[:, at]]
     size = part.domain.shape[0]
     if reader.codes is not None and len(part.domain) == 1 and len(reader.codes) == size:
         return condition.holds(reader.codes)
+    return classify(part, condition, reader, size)
+
+
+def _meets_certainly(part: AttributePart, condition: Condition, reader: ColumnReader, size: int) -> Mask | None:
+    """Decide which codes meet a condition; None if a code meets it only in part."""
     held = condition.holds(_draw_code_values(part, reader, size, CERTAIN)).reshape(size, CERTAIN)
     met: Mask = np.logical_and.reduce(held, axis=1)
     return met if np.array_equal(met, held.any(axis=1)) else None
 
 
-def _find_possible_codes(part: AttributePart, name: str, condition: Condition, reader: ColumnReader) -> Mask | None:
-    """Return a mask of the first attribute's codes that may meet a condition; None if codes do not determine it."""
-    if isinstance(part, ColumnGroup):
-        at = part.columns.index(name)
-        own = _find_possible_codes(part.members[at], name, condition, reader)
-        return None if own is None else own[part.combinations[:, at]]
-    size = part.domain.shape[0]
-    known = reader.codes
-    if known is not None and len(part.domain) == 1 and len(known) == size:
-        return condition.holds(known)
+def _meets_possibly(part: AttributePart, condition: Condition, reader: ColumnReader, size: int) -> Mask | None:
+    """Decide which codes may meet a condition; a bin extends at most to the values of its neighbours."""
     order = part.domain.order(part.domain.names[0])
-    return _by_values(part, condition, reader, order, size) if order.ordered else None
-
-
-def _by_values(part: AttributePart, condition: Condition, reader: ColumnReader, order: Order, size: int) -> Mask:
-    """Decide by sampled values of each code; a bin extends at most to the values of its neighbours."""
+    if not order.ordered:
+        return None
     values = _draw_code_values(part, reader, size, DRAWS)
     met: Mask = np.logical_or.reduce(condition.holds(values).reshape(size, DRAWS), axis=1)
     inside = np.setdiff1d(np.arange(size), list(order.apart))

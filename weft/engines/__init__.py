@@ -17,7 +17,7 @@ from weft.engines.privacy_units import Units
 from weft.engines.recoding import Deal, Joined, Maps, Recoding
 from weft.engines.sources import open_reader
 from weft.engines.spark import open_spark_engine
-from weft.engines.stream_engine import StreamEngine, check_stream
+from weft.engines.stream_engine import StreamEngine
 from weft.errors import DataError
 from weft.io.dialect import DEFAULT_DIALECT, Dialect
 from weft.io.reader import Reader
@@ -128,7 +128,9 @@ def open_engine(
     lenient = all(column.outside != "refuse" for column in schema.modelled) and not codec.refusals
     keep, owners = None, None
     if not (reader.sound and lenient and units.column is None):
-        keep, owners = check_stream(reader, codec, units, rng, listener)
+        for batch, _ in reader.read(units.beside(codec.reads), codec.encode, listener, "check"):
+            units.see(batch)
+        keep, owners = units.keep(rng)
     return Opened(
         StreamEngine(reader, codec, Recoding(codec.domain), keep, listener, threads, owners, room.spill), codec
     )

@@ -305,7 +305,8 @@ def open_families(
             owners = np.arange(len(kept))
         else:
             above, above_owner = keys[table.parent]
-            place = _find_parent_rows(above, columns[table.link.column])
+            found = pc.index_in(columns[table.link.column], value_set=above, skip_nulls=True).fill_null(-1)
+            place = np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
             if table.key is not None and database.children(table.name):
                 owner = np.append(above_owner, -1)[place]  # -1, the last one, for a row without a parent
                 place = np.where(_keep_distinct(columns[table.key], owner, table, rng), place, -1)
@@ -479,12 +480,6 @@ def key_names(ids: pa.Array, markers: tuple[Any, ...]) -> pa.Array:
         numbers = pc.if_else(whole, values, None).cast(pa.int64(), safe=False)
         return pc.if_else(whole, numbers.cast(pa.string()).cast(pa.binary()), unit_names(values, markers))
     return unit_names(values, markers).cast(pa.binary())
-
-
-def _find_parent_rows(keys: pa.Array, names: pa.Array) -> Places:
-    """Return the place of each name among the keys, which are distinct; -1 for none."""
-    found = pc.index_in(names, value_set=keys, skip_nulls=True).fill_null(-1)
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
 
 
 def _keep_distinct(names: pa.Array, owner: Places, table: RelatedTable, rng: np.random.Generator) -> NDArray[np.bool_]:

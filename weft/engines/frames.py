@@ -248,18 +248,13 @@ def open_spark_frame(frame: Any, schema: Schema, batch_rows: int) -> Reader:
     from weft.io.spark_source import arrow_schema, check_stable, spark_reader
 
     check_stable(frame, "the DataFrame")
-    declared = _widen_integers(arrow_schema(frame))
-    types = {each.name: frame_type(schema.column(each.name), each.type) for each in declared if each.name in schema}
-    arrow = pa.schema([field.with_type(types.get(field.name, field.type)) for field in declared])
+    # Which of 32-bit and 64-bit integers Spark infers depends on the rows.
+    fields = [field.with_type(pa.int64()) if field.type == pa.int32() else field for field in arrow_schema(frame)]
+    types = {each.name: frame_type(schema.column(each.name), each.type) for each in fields if each.name in schema}
+    arrow = pa.schema([field.with_type(types.get(field.name, field.type)) for field in fields])
     return spark_reader(
         frame, "the DataFrame", batch_rows, arrow, partial(_convert_batch_types, schema=schema, types=types)
     )
-
-
-def _widen_integers(declared: pa.Schema) -> pa.Schema:
-    """Return types with 64-bit instead of 32-bit integers: which of the two Spark infers depends on the rows."""
-    wide = [field.with_type(pa.int64()) if field.type == pa.int32() else field for field in declared]
-    return pa.schema(wide)
 
 
 def _convert_batch_types(batch: pa.RecordBatch, schema: Schema, types: dict[str, pa.DataType]) -> pa.RecordBatch:

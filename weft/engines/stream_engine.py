@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from weft.encoding import Codec
 from weft.engines.memory_engine import MemoryEngine
-from weft.engines.privacy_units import SPILL, Owners, Units, sizes_of
+from weft.engines.privacy_units import SPILL, Owners, sizes_of
 from weft.engines.recoding import Deal, Joined, Maps, Recoding, iterate_divided_rows, names_of
 from weft.engines.spill import Growing
 from weft.errors import DataError
@@ -108,12 +108,3 @@ class StreamEngine:
     def arrange(self, joined: Joined, kept: Sequence[str]) -> StreamEngine:
         """Return a view of some attributes, and of new ones that join others."""
         return replace(self, recoding=self.recoding.arranged(joined, kept))
-
-
-def check_stream(
-    reader: Reader, codec: Codec, units: Units, rng: np.random.Generator, listener: Listener
-) -> tuple[NDArray[np.bool_] | None, Owners | None]:
-    """Validate a whole table before any charge, as no later pass may be refused, and choose the rows of each unit."""
-    for batch, _ in reader.read(units.beside(codec.reads), codec.encode, listener, "check"):
-        units.see(batch)
-    return units.keep(rng)

@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from weft.errors import DataError
 from weft.io.table_addresses import PostgresAddress, SparkAddress, SqliteAddress
@@ -82,36 +83,22 @@ def files_of_duckdb(address: str) -> Iterator[str | Path]:
             yield word if glob.has_magic(word) and ("." in word or "/" in word) else Path(word)
 
 
-def _open_duckdb(address: str, schema: Schema | None, batch_rows: int) -> Reader:
-    from weft.io.duckdb_source import open_duckdb
-
-    return open_duckdb(address, schema, batch_rows)
-
-
-def _open_sqlite(address: str, schema: Schema | None, batch_rows: int) -> Reader:
-    from weft.io.sqlite import open_sqlite
-
-    return open_sqlite(address, schema, batch_rows)
+def _load_opener(module: str, function: str) -> Opener:
+    """Return a function that imports its library when it is called."""
+    return lambda *asked: cast("Opener", getattr(import_module(module), function))(*asked)
 
 
-def _open_postgres(address: str, schema: Schema | None, batch_rows: int) -> Reader:
-    from weft.io.postgres import open_postgres
-
-    return open_postgres(address, schema, batch_rows)
-
-
-def _open_spark(address: str, schema: Schema | None, batch_rows: int) -> Reader:
-    from weft.io.spark_source import open_spark
-
-    return open_spark(address, schema, batch_rows)
-
-
-_POSTGRES = Kind(_open_postgres, lambda address: PostgresAddress.of(address).name)
+_POSTGRES = Kind(_load_opener("weft.io.postgres", "open_postgres"), lambda address: PostgresAddress.of(address).name)
 
 KINDS: dict[str, Kind] = {
-    "duckdb": Kind(_open_duckdb, lambda address: f"duckdb:{address}", files_of_duckdb, queries=True),
+    "duckdb": Kind(
+        _load_opener("weft.io.duckdb_source", "open_duckdb"),
+        lambda address: f"duckdb:{address}",
+        files_of_duckdb,
+        queries=True,
+    ),
     "sqlite": Kind(
-        _open_sqlite,
+        _load_opener("weft.io.sqlite", "open_sqlite"),
         lambda address: SqliteAddress.of(address).name,
         lambda address: SqliteAddress.of(address).files(),
         written=True,
@@ -119,6 +106,8 @@ KINDS: dict[str, Kind] = {
     "postgresql": _POSTGRES,
     "postgres": _POSTGRES,
     "spark": Kind(
-        _open_spark, lambda address: SparkAddress.of(address).name, lambda address: SparkAddress.of(address).files()
+        _load_opener("weft.io.spark_source", "open_spark"),
+        lambda address: SparkAddress.of(address).name,
+        lambda address: SparkAddress.of(address).files(),
     ),
 }

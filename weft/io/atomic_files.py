@@ -53,7 +53,8 @@ def stage_files(*targets: Path) -> Iterator[Sequence[Path]]:
                 held.enter_context(_create_locked_draft(draft))
             yield drafts
             for draft in drafts:
-                _flush_file(draft)
+                with draft.open("rb") as file:
+                    os.fsync(file.fileno())
             _move_drafts(commit)
         except OSError as error:
             names = ", ".join(str(target) for target in targets)
@@ -260,11 +261,6 @@ def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _flush_file(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def check_writable(target: Path) -> None:

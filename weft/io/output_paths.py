@@ -178,16 +178,10 @@ def _would_read(source: str | Path, target: Path) -> bool:
         if path.is_dir():
             return place.is_relative_to(path.resolve()) and place.name.lower().endswith(table_endings())
         if not path.exists() and glob.has_magic(source):
-            fixed, pattern = _split_pattern(path)
-            base = fixed.resolve()
-            return place.is_relative_to(base) and _matches_pattern(place.relative_to(base).parts, pattern)
+            magic = next(i for i, part in enumerate(path.parts) if glob.has_magic(part))
+            base = Path(*path.parts[:magic]).resolve()
+            return place.is_relative_to(base) and _matches_pattern(place.relative_to(base).parts, path.parts[magic:])
     return False
-
-
-def _split_pattern(path: Path) -> tuple[Path, tuple[str, ...]]:
-    """Return the fixed folder before a pattern, and the components of the pattern."""
-    magic = next(i for i, part in enumerate(path.parts) if glob.has_magic(part))
-    return Path(*path.parts[:magic]), path.parts[magic:]
 
 
 def _matches_pattern(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:

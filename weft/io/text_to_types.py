@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -42,10 +42,6 @@ def convert_batch(batch: pa.RecordBatch, schema: Schema, name: str, form: Number
             except DataError as fault:
                 faults.append(fault)
     raise_together(faults)
-    return _make_batch(arrays, schema)
-
-
-def _make_batch(arrays: Mapping[str, pa.Array], schema: Schema) -> pa.RecordBatch:
     fields = [pa.field(name, schema.column(name).arrow_type()) for name in arrays]
     return pa.RecordBatch.from_arrays(list(arrays.values()), schema=pa.schema(fields))
 

@@ -73,14 +73,10 @@ class TextMoments:
         return pc.strftime(moments, format=self._forms[0]).cast(self._type)
 
 
-class TextTimes:
+class TextTimes(TextMoments):
     """Times of day written as text, in seconds since midnight."""
 
     low, high = 0, 86_399
-
-    def __init__(self, arrow_type: pa.DataType, forms: tuple[str, ...]) -> None:
-        """Set the accepted formats; the first one is used for output."""
-        self._type, self._forms = arrow_type, forms
 
     def read(self, array: pa.Array) -> Reading:
         """Parse each text as a time of day."""
@@ -88,11 +84,6 @@ class TextTimes:
         moments = text.read_moments(array, *self._forms)
         seconds = moments.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         return Reading(seconds % 86_400, missing, None, missing_of(moments) & ~missing)
-
-    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Return the times in the first format."""
-        moments = pa.array(values.view(np.int64), mask=missing).cast(pa.timestamp("s"))
-        return pc.strftime(moments, format=self._forms[0]).cast(self._type)
 
 
 class TextSpans:

@@ -45,7 +45,8 @@ def write(schema: Schema, table: str) -> dict[str, Any]:
         field = {"@type": "cr:Field", "@id": f"{stem}/{each.name}", "name": each.name, "dataType": f"sc:{sort}"}
         fields.append(field | {"source": source})
     file = {"@type": "cr:FileObject", "@id": table, "name": table, "contentUrl": table}
-    file["encodingFormat"] = _media_type(f".{ending}")
+    known: dict[str, str] = dict(pair for form in all_formats() for pair in form.media_types)
+    file["encodingFormat"] = known.get(f".{ending}", "application/octet-stream")
     return {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
@@ -55,8 +56,3 @@ def write(schema: Schema, table: str) -> dict[str, Any]:
         "distribution": [file],
         "recordSet": [{"@type": "cr:RecordSet", "@id": stem, "name": stem, "field": fields}],
     }
-
-
-def _media_type(ending: str) -> str:
-    known: dict[str, str] = dict(pair for form in all_formats() for pair in form.media_types)
-    return known.get(ending, "application/octet-stream")
