@@ -179,7 +179,11 @@ def check_request(request: FitRequest, terminal: Terminal, targets: Mapping[str,
         "the plan of marginals": plan if isinstance(plan, Path) else None,
     }
     check_files(inputs, targets, {"the journal": Path(request.journal)})
-    _check_epsilon(request)
+    from weft.privacy.budget import MAX_EPSILON
+
+    if request.epsilon > MAX_EPSILON and not (request.insecure and request.epsilon <= MAX_INSECURE_EPSILON):
+        remedy = f"up to {MAX_INSECURE_EPSILON:g} with --insecure, if the rows are public"
+        raise BudgetError(f"epsilon {request.epsilon:g} protects nobody: choose at most {MAX_EPSILON:g}, or {remedy}.")
     if request.epsilon > LARGE_EPSILON:
         from weft.privacy.conversions import format_odds_growth
 
@@ -189,14 +193,6 @@ def check_request(request: FitRequest, terminal: Terminal, targets: Mapping[str,
             f"{format_odds_growth(request.epsilon)}. "
             "1 is strong; values up to 10 are in use."
         )
-
-
-def _check_epsilon(request: FitRequest) -> None:
-    from weft.privacy.budget import MAX_EPSILON
-
-    if request.epsilon > MAX_EPSILON and not (request.insecure and request.epsilon <= MAX_INSECURE_EPSILON):
-        remedy = f"up to {MAX_INSECURE_EPSILON:g} with --insecure, if the rows are public"
-        raise BudgetError(f"epsilon {request.epsilon:g} protects nobody: choose at most {MAX_EPSILON:g}, or {remedy}.")
 
 
 def fit_table(

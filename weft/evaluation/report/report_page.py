@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from weft.display import format_scales, load_template
 from weft.evaluation.report import report_charts as charts
 from weft.evaluation.report.cautions import few_cells
@@ -229,7 +231,7 @@ def _pair_data(report: Report) -> str:
     }
     names = [column.name for column in report.columns]
     return "".join(
-        _encode_base36(round(1000 * by_place[frozenset((names[j], name))]))
+        np.base_repr(round(1000 * by_place[frozenset((names[j], name))]), 36).lower().zfill(2)
         for i, name in enumerate(names)
         for j in range(i)
     )
@@ -240,11 +242,6 @@ def _pair_grades(report: Report) -> str:
     graded = {frozenset(pair.columns): GRADES.index(pair.grade) for pair in report.pairs}
     names = [column.name for column in report.columns]
     return "".join(str(graded[frozenset((names[j], name))]) for i, name in enumerate(names) for j in range(i))
-
-
-def _encode_base36(number: int) -> str:
-    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
-    return digits[number // 36] + digits[number % 36]
 
 
 def _make_pair_section(

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 import numpy as np
 
@@ -77,7 +78,9 @@ class DenseField:
         if not cliques:
             return [], exact
         if self._has_columns_only:
-            return [_multiply_columns([self.tables[name,] for name in c], self.total) for c in cliques], exact
+            shares = {name: self.tables[name,] / self.total for clique in cliques for name in clique}
+            start = np.asarray(self.total)
+            return [reduce(np.multiply.outer, [shares[name] for name in c], start) for c in cliques], exact
         learned = self._exact()
         if learned is not None:
             with suppress(ModelTooLarge):  # a candidate may need more cells than the tree has
@@ -139,14 +142,6 @@ class DenseField:
             self._chains.match(self.rounds, 2.0, listener=self.listener)
         self._fitted = self._targeted = True
         return self._chains
-
-
-def _multiply_columns(columns: Sequence[Array], total: float) -> Array:
-    """Return the table of independent attributes."""
-    table = np.asarray(total)
-    for column in columns:
-        table = np.multiply.outer(table, column / total)
-    return table
 
 
 def sampling_error(expected: Array) -> float:

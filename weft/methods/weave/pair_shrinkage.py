@@ -45,7 +45,8 @@ def shrink_difference(difference: Array, expected: Array, noise: float) -> Array
     >>> shrink_difference(np.array([90.0, -3.0, 2.0, -90.0]), np.array([50.0, 50.0, 50.0, 50.0]), 3.0).round()
     array([ 90.,  -0.,   0., -90.])
     """
-    relative = np.ravel(_scale_to_mean(expected))
+    counts = np.maximum(expected, 0.0)
+    relative = np.ravel(counts / max(float(counts.mean()), 1e-9))
     squared = np.square(np.ravel(difference) / noise)
     one = np.zeros(_ONE.size)
     _one_size(squared, relative, _ONE, one)
@@ -114,22 +115,13 @@ def compute_shrinkage_error(tables: Profile, gaps: Array, noise: Array) -> Array
     `tables` are the expected counts and `gaps` their L1 distances from the true tables. Assumes one s for all cells:
     where a few cells make up the gap, the error is smaller.
     """
-    relative = _of_profile(tables)
+    mean = tables.total / np.maximum(tables.cells.sum(axis=1), 1.0)
+    relative = np.maximum(tables.counts, 0.0) / np.maximum(mean, 1e-9)[:, None]
     unit = MEAN_ABS_NORMAL * (tables.cells * np.sqrt(relative)).sum(axis=1)
     real = np.square(gaps / np.maximum(unit, 1e-9))[:, None, None] * relative[:, None, :]
     variance = np.square(np.broadcast_to(noise, (len(real), np.shape(noise)[-1])))[:, :, None]
     left = np.sqrt(real * variance / np.maximum(real + variance, 1e-300))
     return np.asarray(MEAN_ABS_NORMAL * (tables.cells[:, None, :] * left).sum(axis=2))
-
-
-def _scale_to_mean(expected: Array) -> Array:
-    counts = np.maximum(expected, 0.0)
-    return np.asarray(counts / max(float(counts.mean()), 1e-9))
-
-
-def _of_profile(tables: Profile) -> Array:
-    mean = tables.total / np.maximum(tables.cells.sum(axis=1), 1.0)
-    return np.asarray(np.maximum(tables.counts, 0.0) / np.maximum(mean, 1e-9)[:, None])
 
 
 MIN_DEGREES_OF_FREEDOM = 3
