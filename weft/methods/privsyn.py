@@ -42,13 +42,12 @@ from weft.marginals.marginal import Array, NoisyMarginal
 from weft.marginals.noise_error import MEAN_ABS_NORMAL
 from weft.marginals.pooling import common_total
 from weft.marginals.reconciliation import reconcile
-from weft.methods.common.allocation import by_size
+from weft.methods.common.allocation import allocate_to_required, by_size, check_emphasis, check_given
 from weft.methods.common.budget_checks import check_marginals, check_noise, check_shares
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.gum_options import GUM, check_gum
 from weft.methods.common.indif_network import indif_families
 from weft.methods.common.options import Published, get_published_settings, only_with, only_without, option
-from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given
 from weft.models.gum.gum_model import PRIVSYN, GumModel, GumOptions
 from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName

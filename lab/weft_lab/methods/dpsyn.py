@@ -43,11 +43,11 @@ from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.marginal import Array, Marginal
 from weft.marginals.reconciliation import reconcile
 from weft.marginals.records import Records
+from weft.methods.common.allocation import allocate_to_required, check_emphasis, check_given
 from weft.methods.common.budget_checks import check_marginals, check_noise, check_shares
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.gum_options import GUM, check_gum
 from weft.methods.common.options import Published, get_published_settings, only_without, option
-from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given
 from weft.models import Model, model_class
 from weft.models import stored_arrays as stored
 from weft.models.gum.gum_model import DPSYN, GumModel, GumOptions

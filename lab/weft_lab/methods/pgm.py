@@ -29,12 +29,11 @@ from weft.curator import Curator
 from weft.errors import MethodError
 from weft.marginals.domain import Clique, Domain, make_clique
 from weft.marginals.pooling import common_total
-from weft.methods.common.allocation import by_size
+from weft.methods.common.allocation import allocate_to_required, by_size, check_emphasis, check_given
 from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.discretisation import measure_columns
 from weft.methods.common.indif_network import indif_families
 from weft.methods.common.options import Published, get_published_settings, only_with, only_without, option
-from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given
 from weft.models.mrf import MAX_CELLS, MAX_TOTAL, Solver, junction_tree
 from weft.models.recoded import RecodedModel
 from weft.privacy import AccountingName

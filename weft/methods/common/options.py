@@ -28,9 +28,7 @@ class Needs:
 
     def met(self, value: Any) -> bool:
         """Return whether the other option's value meets the condition; an empty list, 0 and None count as not set."""
-        if self.values:
-            return value in self.values
-        return bool(value) == self.given
+        return value in self.values if self.values else bool(value) == self.given
 
     def __str__(self) -> str:
         if self.values:

@@ -29,10 +29,10 @@ from weft.marginals.noise_error import compute_projected_error, group_cells_by_s
 from weft.marginals.reconciliation import reconcile
 from weft.marginals.simplex import project_to_simplex
 from weft.marginals.value_groups import ValueMap
+from weft.methods.common.allocation import allocate_to_required, check_emphasis, check_given
 from weft.methods.common.budget_checks import check_noise, check_shares
 from weft.methods.common.discretisation import merge_rare_values
 from weft.methods.common.options import Published, check_fields, option
-from weft.methods.common.required_marginals import allocate_to_required, check_emphasis, check_given
 from weft.methods.weave.batch_selection import MAX_TRIPLES, Batches, RequiredCliques, choose_cliques
 from weft.methods.weave.dense_model import DenseField
 from weft.methods.weave.fine_marginals import (
