@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -47,12 +46,7 @@ def _sample_recoded(
     model: RecodedModel, given: Mapping[str, Array], evidence: Evidence, rng: np.random.Generator, listener: Listener
 ) -> Records:
     """Sample merged codes, and split those that are not given."""
-    inside, maps = dict(evidence), dict(model.maps)
-    for name in evidence:
-        if name in maps:
-            parts = maps[name].shares() * evidence[name]
-            inside[name] = np.minimum(np.bincount(maps[name].codes, parts, maps[name].size), 1.0)
-            maps[name] = replace(maps[name], counts=parts)
+    inside, maps = model.merge_evidence(evidence)
     merged = {name: maps[name].codes[codes] if name in maps else codes for name, codes in given.items()}
     records = sample_given(model.inner, merged, inside, rng, listener)
     columns = []

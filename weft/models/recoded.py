@@ -96,15 +96,20 @@ class RecodedModel:
         return Unfolded(self.domain, self.inner, self.maps, self.relates_columns).sample(n, rng, listener)
 
     def conditioned(self, evidence: Evidence) -> Sampler | None:
-        """Return a sampler under evidence; the weight of a merged value is the share-weighted sum over its values."""
+        """Return a sampler under evidence."""
+        inside, maps = self.merge_evidence(evidence)
+        inner = condition_model(self.inner, inside)
+        return None if inner is None else Unfolded(self.domain, inner, maps, self.relates_columns)
+
+    def merge_evidence(self, evidence: Evidence) -> tuple[Evidence, dict[str, ValueMap]]:
+        """Return evidence on merged codes, share-weighted sums over their values, and maps with the values' weights."""
         inside, maps = dict(evidence), dict(self.maps)
         for name in evidence:
             if name in maps:
                 parts = maps[name].shares() * evidence[name]
                 inside[name] = np.minimum(np.bincount(maps[name].codes, parts, maps[name].size), 1.0)
                 maps[name] = replace(maps[name], counts=parts)
-        inner = condition_model(self.inner, inside)
-        return None if inner is None else Unfolded(self.domain, inner, maps, self.relates_columns)
+        return inside, maps
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return the arrays of the inner model and of the maps."""
@@ -146,7 +151,6 @@ class RecodedModel:
 
 def _read_value_map(arrays: Mapping[str, Array], i: int, size: int, merged: int) -> ValueMap:
     codes = stored.read_codes(arrays, f"map{i}.codes", size, merged)
-    used = np.bincount(codes, minlength=merged)
-    if not (used >= 1).all():
+    if not np.bincount(codes, minlength=merged).all():
         raise stored.make_damage_error("a value map leaves a merged value without original values")
     return ValueMap(codes, merged, stored.read_array(arrays, f"map{i}.counts", (size,), 0.0))
