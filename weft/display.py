@@ -69,8 +69,7 @@ def format_percent(share: float) -> str:
     >>> format_percent(0.294), format_percent(0.0007), format_percent(0.3)
     ('29.4%', '0.07%', '30%')
     """
-    digits = 1 if share >= 0.01 else 2
-    text = f"{100 * share:.{digits}f}"
+    text = f"{100 * share:.{1 if share >= 0.01 else 2}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) + "%"
 
 

@@ -171,7 +171,6 @@ class ChoiceQueries(QueryBase):
 
     def _exponential(self, question: str, sensitivity: int, share: float, draws: int = 1) -> Charge:
         """Charge selections by the exponential mechanism, priced by its bounded range."""
-        cost = share * self._capacity / draws
-        epsilon = self.accounting.find_choice_epsilon(cost)
+        epsilon = self.accounting.find_choice_epsilon(share * self._capacity / draws)
         charge = Charge.exponential(question, sensitivity=sensitivity, epsilon=epsilon, draws=draws)
         return self._enter(replace(charge, purpose="choice"))

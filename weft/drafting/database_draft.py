@@ -84,11 +84,6 @@ def sketch_tables(tables: Mapping[str, Any], dialect: Dialect, address: str | No
     return made
 
 
-def _is_unrelated(made: Mapping[str, TableDraft], name: str) -> bool:
-    """Return whether neither the table refers to another one, nor another one to it."""
-    return made[name].public and not any(name in table.links.values() for table in made.values())
-
-
 def _mark_ids(table: TableDraft) -> Draft:
     """Describe keys as ids, whatever their values look like."""
     keys = {table.key, *table.links}
@@ -174,7 +169,7 @@ def write_database_draft(made: Mapping[str, TableDraft], folder: str) -> str:
     told = f"; it could also be {', '.join(others)}, if {root} is public" if others else ""
     lines = [_HEAD, _remark(write_entry("root", root), f"the table whose key identifies the person to protect{told}")]
     for name, table in made.items():
-        if _is_unrelated(made, name):
+        if made[name].public and not any(name in table.links.values() for table in made.values()):
             lines.append(f"\n# {name} is left out: no foreign key leads from it to {root}, or to it\n")
             continue
         lines.append(f"\n[tables.{write_key(name)}]\n" + write_entry("schema", f"{folder}/{name}.toml"))

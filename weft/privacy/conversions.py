@@ -200,6 +200,4 @@ def at_most(value: float, digits: int = 4) -> str:
 
 def amplify(epsilon: float, factor: float) -> float:
     """Return ln(1 + factor (exp(epsilon) - 1)): the epsilon of a sample of this rate, or with 1 / rate the inverse."""
-    if epsilon > 700:
-        return epsilon + math.log(factor)
-    return math.log1p(factor * math.expm1(epsilon))
+    return epsilon + math.log(factor) if epsilon > 700 else math.log1p(factor * math.expm1(epsilon))

@@ -107,7 +107,7 @@ def publish(
             conditions=conditions,
             statements=checks.statements(),
         )
-        _write_cards(facts, card, card_as_json)
+        write_cards(facts, card, card_as_json)
     return facts
 
 
@@ -128,10 +128,11 @@ def _publish_table(
     ):
         made = checks.statements()
         facts = card_json(fitted, rows, name=table.name, sha256=found, conditions=conditions, statements=made)
-        _write_cards(facts, card, card_as_json)
+        write_cards(facts, card, card_as_json)
     return facts
 
 
-def _write_cards(facts: dict[str, Any], card: Path, card_as_json: Path) -> None:
+def write_cards(facts: dict[str, Any], card: Path, card_as_json: Path) -> None:
+    """Write the card of a table as Markdown and as JSON."""
     card.write_text(render_card(facts), encoding="utf-8")
     card_as_json.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n", encoding="utf-8")

@@ -9,7 +9,6 @@ Privacy: post-processing; only the fitted model is sent to the executors.
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 import shutil
 import tempfile
@@ -31,7 +30,8 @@ from weft.io.output_tables import Dataset
 from weft.io.spark_source import explain_spark_errors, spark_session
 from weft.io.table_files import write_table
 from weft.progress import Listener, ignore_event, report_stage
-from weft.release.card import card_json, render_card
+from weft.release.card import card_json
+from weft.release.publish import write_cards
 from weft.synthesis import model_file as modelfile
 from weft.synthesis.conditional_sampling import BLOCK_ROWS
 from weft.synthesis.fitted import Fitted
@@ -103,8 +103,7 @@ def publish_dataset(
                 _run_spark_job(Write(model.read_bytes(), rows, seed, str(draft), block_rows), blocks)
             _check_whole(draft, blocks)
             facts = card_json(fitted, rows, name=folder.name, sha256=dataset_sha256(draft))
-            card.write_text(render_card(facts), encoding="utf-8")
-            card_as_json.write_text(json.dumps(facts, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            write_cards(facts, card, card_as_json)
             sync_folder(draft)
             draft.rename(folder)
         finally:

@@ -190,9 +190,7 @@ class Datetime(BinnedColumn):
 
     def place(self, value: Any) -> int:
         """Return nanoseconds since 1970 in local time, or between the base column and this one."""
-        if self.after is not None:
-            return parse_span(value)
-        return Moment.parse(value).nanoseconds
+        return Moment.parse(value).nanoseconds if self.after is None else parse_span(value)
 
     @property
     def plain_date(self) -> bool:
