@@ -33,6 +33,7 @@ from weft.privacy.mechanisms.gaussian import Gaussian
 from weft.privacy.mechanisms.geometric import Geometric
 from weft.privacy.partitions import ARRAYS, unpack_value_counts
 from weft_lab.queries.plausible_seeds import lower_bound
+from weft_lab.queries.seeded_price import charge_seeded
 
 Artefacts = Mapping[str, Any]
 """All outputs of a run by name: files, printed text, warnings, events, the ledger, ..."""
@@ -411,7 +412,7 @@ def check_seed_prices(tape: Sequence[Answer]) -> list[str]:
         known = lower_bound(float(before.released[0][0]), before.charge.scales[0], test, charge.slack / 2)
         if before.charge.sensitivities != (float(test.sensitivity),) or passing > known:
             findings.append(f"{charge.question}: {passing:g} passing seeds are claimed, {known:g} are certified")
-        due = Charge.seeded(charge.question, test=test, records=charge.draws, passing=passing, slack=charge.slack)
+        due = charge_seeded(charge.question, test=test, records=charge.draws, passing=passing, slack=charge.slack)
         if due.rho > charge.rho * (1 + TOLERANCE):
             findings.append(f"{charge.question}: costs {due.rho:g}, charged {charge.rho:g}")
     return findings

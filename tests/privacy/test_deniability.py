@@ -9,11 +9,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.special import betainc
 from scipy.stats import binom, laplace, multinomial
+from weft_lab.queries import seeded_price
 from weft_lab.queries.plausible_seeds import plan_deniability
+from weft_lab.queries.seeded_price import charge_seeded, release_mu
 
 from weft.errors import BudgetError
-from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, deniability, gdp_delta, gdp_epsilon
-from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, Acceptance, release_mu, theorem_one
+from weft.privacy import Adjacency, Budget, Charge, Ledger, Noise, gdp_delta, gdp_epsilon
+from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, Acceptance, theorem_one
 from weft.privacy.mechanisms import Mechanisms
 from weft.privacy.noise import scale_words_below
 
@@ -22,7 +24,7 @@ tests = st.builds(Acceptance, st.integers(1, 60), st.floats(0.05, 3))
 
 
 def seeded(test, records, passing, slack):
-    return Charge.seeded("test", test=test, records=records, passing=passing, slack=slack)
+    return charge_seeded("test", test=test, records=records, passing=passing, slack=slack)
 
 
 def with_mu(mu, slack):
@@ -128,7 +130,7 @@ def test_blocks_stand_for_every_count_in_them(test, n, passing, slack, epsilon):
     a, b = test.weights(c) / UNIT, test.weights(c + 1) / UNIT
     total = np.maximum(passing, a) + b
     mu = release_mu(test, n, passing, slack)
-    needed = float(deniability._binomial_mus(a / total, b / total, n, slack).max())
+    needed = float(seeded_price._binomial_mus(a / total, b / total, n, slack).max())
     assert mu <= needed * 1.0011
     p, q = (binom.pmf(np.arange(n + 1), n, (each / total)[:, None]) for each in (a, b))
     allowed = gdp_delta(mu, epsilon) + (1 + math.exp(epsilon)) * slack if mu < 100 else 1.0
@@ -302,7 +304,7 @@ def test_a_plan_for_many_records_is_no_long_search(monkeypatch):
         corners += len(a)
         return betainc(a, b, p)
 
-    monkeypatch.setattr(deniability, "betainc", counted)
+    monkeypatch.setattr(seeded_price, "betainc", counted)
     counts = np.full(16, 43_000)
     assert plan_deniability(0.16, 1_000_000, counts, 2.5e-9) is None
     assert corners < 10_000_000

@@ -14,7 +14,7 @@ from weft.privacy.noise import MAX_NOISE_SCALE
 from weft.privacy.selection import selection_scale
 
 if TYPE_CHECKING:
-    from weft.privacy.deniability import Acceptance, PlausibleTest
+    from weft.privacy.deniability import PlausibleTest
 
 Purpose = Literal["", "marginals", "total", "scores", "dependence", "choice", "seeds", "units", "discovery"]
 """Purpose of an answer; "" if no code depends on it."""
@@ -126,22 +126,6 @@ class Charge:
         terms = {"threshold": find_release_threshold(slack / columns, scale, rows), "rows": rows}
         scales = (scale,) * columns
         return cls(question, "partitions", "values", sensitivity, scales, MAX_PARTITION_VALUES, slack, terms=terms)
-
-    @classmethod
-    def seeded(cls, question: str, *, test: Acceptance, records: int, passing: float, slack: float) -> Charge:
-        """Charge for records from seeds that passed the test: mu-GDP up to the slack (`weft.privacy.deniability`).
-
-        `passing` is a lower bound on the number of passing seeds, wrong with probability at most slack/2. The scale is
-        that of Gaussian noise on a count with the same mu. Without a sufficient mu, it is nearly 0: no budget covers
-        it.
-        """
-        from weft.privacy.deniability import release_mu
-        from weft.privacy.noise import UNIFORM_ERROR
-
-        # Part of the slack pays for the deviation of the uniform draws from their ideal distribution.
-        mu = release_mu(test, records, passing, slack / 2 - records * UNIFORM_ERROR)
-        terms = {"k": test.k, "epsilon0": test.epsilon0, "passing": passing}
-        return cls(question, "seeded", "rows", 1.0, 1 / min(max(mu, 1e-9), 1e9), records, slack, terms=terms)
 
     @classmethod
     def deniable(cls, question: str, *, test: PlausibleTest, records: int, buckets: bool = False) -> Charge:

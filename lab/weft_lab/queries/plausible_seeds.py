@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from weft.marginals.marginal import Array
-from weft.privacy.deniability import UNIT, Acceptance, release_mu
+from weft.privacy.deniability import UNIT, Acceptance
+from weft_lab.queries.seeded_price import release_mu
 
 
 def plan_deniability(mu: float, records: int, counts: Array, slack: float) -> Acceptance | None:

@@ -17,6 +17,7 @@ from weft.privacy import Adjacency, Charge, Noise
 from weft.privacy.budget import MAX_EPSILON
 from weft.privacy.deniability import MAX_DENIABLE_ROWS, UNIT, Acceptance, PlausibleTest
 from weft_lab.queries.plausible_seeds import lower_bound, plausible_seeds
+from weft_lab.queries.seeded_price import charge_seeded
 
 _PAIRS = 1 << 23
 """Pairs of a record and a row evaluated in one batch."""
@@ -90,7 +91,7 @@ class SeedQueries(QueryBase):
         if passing <= 0:
             return None
         question = f"{format_count(records, 'record')} generated from seeds, {test}"
-        charge = Charge.seeded(question, test=test, records=records, passing=passing, slack=slack)
+        charge = charge_seeded(question, test=test, records=records, passing=passing, slack=slack)
         if not charge.rho <= share * self._capacity:
             return None
         (drawn,) = self._release(self._enter(charge), [prefixes, counts])

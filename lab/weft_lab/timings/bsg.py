@@ -18,12 +18,13 @@ from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.models import Model
 from weft.privacy import Ledger, gdp_epsilon
-from weft.privacy.deniability import UNIT, Acceptance, release_mu, theorem_one
+from weft.privacy.deniability import UNIT, Acceptance, theorem_one
 from weft.schema import Schema
 from weft.synthesis.synthesizer import Synthesizer
 from weft_lab.fetch import as_table
 from weft_lab.generated import ACS_SIZES, acs_like
 from weft_lab.methods.bayesnet import BayesNet
+from weft_lab.queries.seeded_price import release_mu
 from weft_lab.settings import DENIABLE, DENIABLE_AT_RANDOM
 from weft_lab.timings import Figures
 from weft_lab.timings.stopwatch import peak
