@@ -238,6 +238,11 @@ def test_a_query_by_a_column_of_another_table_says_which(fitted):
         fitted.query("age")
 
 
+def test_what_works_for_one_table_only_says_so(fitted):
+    with pytest.raises(WeftError, match="not supported for related tables"):
+        fitted.replicates(2)
+
+
 def test_conditions_on_the_root_keep_whole_families(fitted):
     made = fitted.sample(40, where="region = n", seed=1)
     assert len(made["households"]) == 40 and set(made["households"]["region"]) == {"n"}
@@ -292,12 +297,12 @@ def test_a_model_is_fitted_alone_and_other_commands_say_what_they_do_not_support
     made = run("fit", tmp_path / "data", "--schema", schema, "-e", 2, "-o", tmp_path / "m.weft")
     assert made.exit_code == 0, made.output
     assert weft.load(tmp_path / "m.weft").sample(5)["households"].num_rows == 5
-    plan = run("plan", schema, "--rows", 100, "-e", 1)
-    assert plan.exit_code == 3
-    assert "several tables" in plan.output
     query = run("query", tmp_path / "m.weft", "age")
     assert query.exit_code != 0
     assert "--table" in query.output
+    replicates = run("replicates", tmp_path / "m.weft", "-o", tmp_path / "r")
+    assert replicates.exit_code != 0
+    assert "related tables" in replicates.output
 
 
 def test_a_report_compares_tables_families_and_siblings(tmp_path):

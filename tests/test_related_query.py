@@ -1,4 +1,4 @@
-"""Counting queries to models of related tables: rows of a table, by its columns and those of tables above it."""
+"""Counting queries to models of related tables, and forecasts of their errors."""
 
 import json
 from pathlib import Path
@@ -234,3 +234,33 @@ def test_the_command_line_counts_rows_of_a_table(model, tmp_path, monkeypatch):
     refused = run("--table", "nothing", "ward")
     assert refused.exit_code == 2
     assert "Its tables are patients, stays" in " ".join(refused.output.split())
+
+
+def test_a_plan_forecasts_each_table_without_reading_a_row(tmp_path):
+    path = tmp_path / "hospital.toml"
+    path.write_text(SCHEMA)
+    few, many = (weft.Synthesizer(1.0).plan(path, rows=rows) for rows in (1000, 20_000))
+    assert list(few.tables) == ["patients", "stays", "visitors", "drugs"]
+    assert sum(table.share + table.share_siblings for table in few.tables.values()) == pytest.approx(1)
+    for name, table in few.tables.items():
+        assert many.tables[name].mean < table.mean
+        assert many.tables[name].pairs < table.pairs
+    assert list(few.tables["patients"].columns) == ["sex"]  # the family rule computes the number of stays
+    assert few.tables["patients"].siblings is None
+    assert 0 < many.tables["stays"].siblings < few.tables["stays"].siblings < 1
+    with pytest.raises(MethodError, match="leave them out"):
+        weft.Synthesizer(1.0, method="mst").plan(path, rows=1000)
+
+
+def test_the_command_line_plans_related_tables(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("hospital.toml").write_text(SCHEMA)
+    shown = CliRunner().invoke(app, ["plan", "hospital.toml", "--rows", "2000"])
+    assert shown.exit_code == 0, shown.output
+    assert "2,000 rows of the root" in shown.output
+    assert "visitors" in shown.output
+    answer = json.loads(CliRunner().invoke(app, ["plan", "hospital.toml", "--delta", "0", "--json"]).stdout)
+    assert set(answer["tables"]["stays"]["columns"]) == {"days"}
+    refused = CliRunner().invoke(app, ["plan", "hospital.toml", "--html", "plan.html"])
+    assert refused.exit_code == 2
+    assert "has no page" in refused.output

@@ -15,6 +15,7 @@ from weft.cli.shared_options import flatten_options, panel_option
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from weft.evaluation.database_forecast import DatabaseForecast
     from weft.evaluation.forecast import Plan
 
 SCHEMAS = (".toml", ".json")
@@ -56,16 +57,30 @@ def plan(
       weft plan stays.toml --rows 20000 --epsilon 1
       weft plan stays.toml --rows 20000 --target-error 0.02
       weft plan stays.toml --rows 20000 -e 0.5 --method mst --html plan.html
+      weft plan hospital.toml --rows 5000    [dim]# related tables: 5,000 rows of the root[/dim]
     """
     terminal = screen.terminal()
     with guard_command(terminal):
         from weft.evaluation.forecast import ROWS
         from weft.evaluation.forecast import plan as planned
+        from weft.schema.database import is_database_document
+        from weft.synthesis.synthesizer import Synthesizer
 
         file = _schema_file(table, schema)
         out = None if html is None else Path(html)
         inputs = {"the schema": file, "the plan of marginals": None if marginals is None else Path(marginals)}
         check_files(inputs, {} if out is None else {"the page": out})
+        if is_database_document(file):
+            if out is not None:
+                raise o.UsageError("--html: a plan of related tables has no page. Leave it out, or use --json")
+            synthesizer = Synthesizer(
+                epsilon, delta, method=method or "auto", **o.with_plan(o.parse_options(option), marginals)
+            )
+            with terminal.progress() as listener:
+                related = synthesizer.plan(file, rows or ROWS, target_error=target_error, listener=listener)
+            terminal.answer(related.to_dict() | {"files": []})
+            terminal.show(*_render_related(related, rows is None))
+            return
         with terminal.progress() as listener:
             made = planned(
                 file,
@@ -101,6 +116,36 @@ def _write_plan_page(made: Plan, out: Path) -> None:
 
     with stage_files(out) as (draft,):
         draft.write_text(render_forecast_page(made), encoding="utf-8")
+
+
+def _render_related(made: DatabaseForecast, assumed: bool) -> list[RenderableType]:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    from weft.display import format_percent
+    from weft.evaluation.database_forecast import MEANING
+
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for number, head in enumerate(("table", "budget", "columns", "worst", "pairs", "siblings")):
+        grid.add_column(head, justify="right" if number else "left")
+    for name, table in made.tables.items():
+        worst = max(table.columns, key=lambda column: table.columns[column], default=None)
+        cells = (
+            format_percent(table.share + table.share_siblings),
+            "" if worst is None else format_percent(table.mean),
+            "" if worst is None else f"{format_percent(table.columns[worst])} ({worst})",
+            format_percent(table.pairs),
+            "" if table.siblings is None else format_percent(table.siblings),
+        )
+        grid.add_row(Text(name), *map(Text, cells))
+    head = f"Plan: related tables, epsilon {made.budget.epsilon:g}, {made.rows:,} rows of the root"
+    parts: list[RenderableType] = [Text(head, style="bold")]
+    if assumed:
+        parts.append(
+            Padding(Text(f"No number of rows was given: the plan assumes {made.rows:,}. Set it with --rows."), 0)
+        )
+    return [*parts, "", grid, "", Padding(Text(MEANING), 0)]
 
 
 def _render_plan(made: Plan, assumed: bool, out: Path | None) -> list[RenderableType]:

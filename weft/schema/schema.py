@@ -276,8 +276,8 @@ class Schema:
         document = with_lists(document, folder)
         if "tables" in document:
             raise SchemaError(
-                "tables: a schema of several tables, which only `weft synth`, `weft fit`, `weft sample` and "
-                "`weft verify` support, and weft.Database in Python"
+                "tables: a schema of several tables, which only `weft synth`, `weft fit`, `weft sample`, `weft plan` "
+                "and `weft verify` support, and weft.Database in Python"
             )
         for key in document:
             if key not in _KEYS:

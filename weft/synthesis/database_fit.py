@@ -144,13 +144,18 @@ class DatabasePlan:
     @property
     def shares(self) -> dict[tuple[str, str], float]:
         """Share of the budget of each stage, by table and stage, in the order in which they are spent."""
-        parts: dict[tuple[str, str], float] = {}
-        for table in self.database.private:
-            parts[table.name, "rows"] = SHARE_ROOT if table.parent is None else SHARE_CHILD
-            if table.parent is not None and table.max_children > 1:
-                parts[table.name, "siblings"] = SHARE_SIBLINGS
-        whole = math.fsum(parts.values())
-        return {stage: self.left * part / whole for stage, part in parts.items()}
+        return share_budget(self.database, self.left)
+
+
+def share_budget(database: Database, left: float = 1.0) -> dict[tuple[str, str], float]:
+    """Divide what is left of a budget between the stages, by table and stage."""
+    parts: dict[tuple[str, str], float] = {}
+    for table in database.private:
+        parts[table.name, "rows"] = SHARE_ROOT if table.parent is None else SHARE_CHILD
+        if table.parent is not None and table.max_children > 1:
+            parts[table.name, "siblings"] = SHARE_SIBLINGS
+    whole = math.fsum(parts.values())
+    return {stage: left * part / whole for stage, part in parts.items()}
 
 
 def plan_database(request: FitRequest, release: Release | None, listener: Listener) -> DatabasePlan:
@@ -512,8 +517,7 @@ class _Stages:
         units = self._families.rows(self._plan.database.root)
         sigma = Curator(units, self._ledger, self._plan.release, share).sigma((1 - PART_SCORES) / attributes)
         families = max(float(self.models[self._plan.database.root].total), 1.0)
-        most = MAX_LINK_GROUPS if gap_name(table) is None else MAX_GROUPS_IN_TIME
-        return int(np.clip(math.sqrt(MAX_PAIR_NOISE * families / sigma), MIN_LINK_GROUPS, most))
+        return limit_groups(table, families, sigma)
 
     def fit_siblings(self, table: RelatedTable) -> None:
         """Choose and measure tables of siblings."""
@@ -544,6 +548,12 @@ class _Stages:
 
     def _above(self, table: RelatedTable) -> set[str]:
         return {self._plan.database.root, *(each.name for each in self._plan.database.path(table.name))}
+
+
+def limit_groups(table: RelatedTable, families: float, sigma: float) -> int:
+    """Return the number of groups of an attribute at which noise of `sigma` is small in a table of two rows."""
+    most = MAX_LINK_GROUPS if gap_name(table) is None else MAX_GROUPS_IN_TIME
+    return int(np.clip(math.sqrt(MAX_PAIR_NOISE * families / sigma), MIN_LINK_GROUPS, most))
 
 
 def group_sizes(counts: Array) -> list[int]:

@@ -23,7 +23,7 @@ from weft.privacy import Budget, Ledger, Relation
 from weft.privacy.mechanisms import Release
 from weft.progress import Listener, ignore_event
 from weft.schema import Schema
-from weft.schema.database import Database
+from weft.schema.database import Database, is_database_document
 from weft.schema.rules.conditions import Where
 from weft.synthesis import model_file as modelfile
 from weft.synthesis.arguments import SklearnChecks, as_text, check_rows, check_seed, column_names
@@ -320,12 +320,32 @@ class Synthesizer(SklearnChecks):
             if start >= rows:
                 return
 
-    def plan(self, schema: Schema | str | PathLike[str], rows: int, *, target_error: float | None = None) -> Any:
-        """Forecast errors for a table with this schema and size (`weft.evaluation.forecast.Plan`); no row is read."""
+    def plan(
+        self,
+        schema: Schema | Database | str | PathLike[str],
+        rows: int,
+        *,
+        target_error: float | None = None,
+        listener: Listener = ignore_event,
+    ) -> Any:
+        """Forecast errors for a table with this schema and size (`weft.evaluation.forecast.Plan`); no row is read.
+
+        For related tables, `rows` is the number of rows of the root (`weft.evaluation.database_forecast`).
+        """
         budget = self.budget or Budget(epsilon=self.epsilon, delta=self.delta)
         settings = {"method": self.method, "neighbours": self.neighbours, "options": self.options}
+        if isinstance(schema, Database) or (isinstance(schema, str | PathLike) and is_database_document(Path(schema))):
+            if target_error is not None or self.options or self.method not in (AUTO, "weave") or not budget.epsilon:
+                raise MethodError(
+                    "a plan of related tables supports the method weave and a budget in epsilon, but no options, "
+                    "plan of marginals or target error: leave them out"
+                )
+            forecast = import_module("weft.evaluation.database_forecast").forecast_database
+            return forecast(schema, rows, budget.epsilon, budget.delta, self.neighbours, listener)
         plan = import_module("weft.evaluation.forecast").plan
-        return plan(schema, rows, budget.epsilon, budget.delta, target_error=target_error, **settings)
+        return plan(
+            schema, rows, budget.epsilon, budget.delta, target_error=target_error, listener=listener, **settings
+        )
 
     def query(
         self,
