@@ -188,3 +188,10 @@ def test_a_budget_too_small_for_histories_is_refused_before_a_charge(settings: d
     with pytest.raises(WeftError):
         fit(table, None if settings else stated, 0.01, **settings)
     assert not charges
+
+
+def test_a_stated_bound_of_one_row_per_person_is_saved_and_loaded(tmp_path: Any):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"u": rng.permutation(2000).astype(str), "k": rng.choice(["a", "b"], 2000)})
+    fit(table, None, unit="u", rows_per_unit=1).save(tmp_path / "m.weft")
+    assert len(weft.load(tmp_path / "m.weft").sample(10)) == 10

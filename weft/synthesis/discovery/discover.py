@@ -87,7 +87,8 @@ class _Discovery:
         self._schema, self._doors, self._listener = schema, doors, settings.listener
         self._types = {name: get_plain_type(kind) for name, kind in types.items()}
         self._share, self._slack, self._chooses_bound = settings.share, settings.slack, settings.chooses_bound
-        self._time, self._sizes = settings.time, np.zeros(0)
+        self._time = settings.time
+        self._sizes: Array | None = None
         self._known: dict[str, Decision] = {c.name: self._declared(c) for c in schema.unknown}
         self._rows = 0.0
         self._require_stated_rules()
