@@ -22,7 +22,7 @@ from weft.curator import Curator
 from weft.display import format_count
 from weft.encoding import Codec
 from weft.errors import SchemaError
-from weft.marginals.marginal import NoisyMarginal
+from weft.marginals.marginal import Array, NoisyMarginal
 from weft.progress import report_stage
 from weft.schema import Column, Schema
 from weft.schema.column_names import names_id
