@@ -9,7 +9,7 @@ from weft import Budget, Synthesizer
 from weft.errors import BudgetError
 from weft.privacy import Adjacency, Charge, Ledger
 from weft.privacy.journal import read_journal
-from weft.synthesis.discovery.contribution_bound import choose_contribution_bound, estimate_unit_sizes
+from weft.synthesis.discovery.discover import choose_contribution_bound, estimate_unit_sizes
 from weft.synthesis.model_file import load_model
 
 

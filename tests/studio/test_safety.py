@@ -227,7 +227,7 @@ def test_other_machines_are_let_in_only_by_somebody_who_knows(words, told, monke
 
 
 def test_with_a_password_there_is_no_other_way_in(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("weft.studio.pages.entry_pages.SLOW", 0.0)
+    monkeypatch.setattr("weft.studio.app.SLOW", 0.0)
     keys = Keys(password="correct horse battery")
     studio = create_studio(Desk(tmp_path / "desk"), keys, [HOST], LARGEST, "weft-studio")
     with TestClient(studio, base_url=f"http://{HOST}", follow_redirects=False) as visitor:

@@ -1,28 +1,30 @@
-"""The studio's web application: pages, static files and access control."""
+"""The studio's web application: home page, login, static files and access control; other pages load on demand."""
 
 from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Form, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
 from weft.display import format_percent
 from weft.errors import WeftError
 from weft.studio import command_text as spoken
-from weft.studio.access import Guarded, Keys
+from weft.studio.access import Guarded, Keys, let_in
 from weft.studio.jobs import PHASES, Jobs
 from weft.studio.workspace import Desk, Table
 
@@ -112,6 +114,36 @@ def format_bytes(number: float) -> str:
     return f"{max(number / 1e3, 1):.0f} kB"
 
 
+entrance = APIRouter()
+"""The home page and the login page, which load at once."""
+
+SLOW = 1.0
+"""Delay in seconds after a wrong password."""
+
+
+@entrance.get("/")
+def home(studio: TheStudio) -> HTMLResponse:
+    """Show the tables, and load the other pages in the background."""
+    page = studio.page("home", tables=studio.desk.tables(), table=None, step=None, wrong="")
+    page.background = BackgroundTask(studio.later.load)
+    return page
+
+
+@entrance.get("/login")
+def login(studio: TheStudio) -> HTMLResponse:
+    """Ask for the password."""
+    return studio.page("login", wrong=False, table=None, step=None)
+
+
+@entrance.post("/login")
+def enter(studio: TheStudio, password: Annotated[str, Form()] = "") -> Response:
+    """Check the password and start a session."""
+    if studio.keys.is_password(password):
+        return let_in(redirect_to("/"), studio.keys, studio.cookie)
+    time.sleep(SLOW)
+    return studio.page("login", 403, wrong=True, table=None, step=None)
+
+
 class Later:
     """Loads the pages of a table on demand: they import most of Weft, which takes seconds."""
 
@@ -133,8 +165,6 @@ class Later:
 
 def create_studio(desk: Desk, keys: Keys, hosts: list[str], largest: int, cookie: str) -> Guarded:
     """Return the web application of a workspace."""
-    from weft.studio.pages import entry_pages as entry
-
     studio = Studio(desk, keys, cookie)
 
     @asynccontextmanager
@@ -152,7 +182,7 @@ def create_studio(desk: Desk, keys: Keys, hosts: list[str], largest: int, cookie
         return _make_app(studio, table.router, columns.router, budget.router, run.router, result.router)
 
     studio.later = Later(pages)
-    app = _make_app(studio, entry.router, lifespan=living)
+    app = _make_app(studio, entrance, lifespan=living)
     app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
     app.mount("", studio.later)
     return Guarded(app, keys, hosts, largest, cookie)

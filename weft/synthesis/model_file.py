@@ -8,7 +8,7 @@
 | `ledger.json` | the budget and every charge |
 | `model.json` | the model's type and its plain values |
 | `database.json` | of related tables, instead of the first three: their schema, codecs, models and tables of families |
-| `arrays/*.npy` | the model's arrays, and the released tables (`weft.synthesis.noisy_tables`) |
+| `arrays/*.npy` | the model's arrays, and the released tables, for queries |
 
 Privacy: the file contains no private row, no exact count, and no time, since durations reveal the number of rows.
 
@@ -28,7 +28,7 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +42,15 @@ from weft.engines.family_rows import own_domain, view_domain
 from weft.errors import ModelFileError, WeftError
 from weft.io.atomic_files import stage_files
 from weft.marginals.domain import Domain
-from weft.marginals.marginal import Array, Measured
+from weft.marginals.marginal import Array, Measured, NoisyMarginal
 from weft.marginals.pooling import Released
 from weft.methods import METHODS
 from weft.methods import make_method as recipe
 from weft.models import Model, model_class
+from weft.models.stored_arrays import MAX_STORED_NUMBER
 from weft.privacy import Ledger
 from weft.schema import Schema
 from weft.schema.database import Database
-from weft.synthesis import noisy_tables as noisy
 from weft.synthesis.database_model import FittedDatabase, LinkTargets
 from weft.synthesis.fitted import Fitted
 from weft.synthesis.marginal_plan.compiled_plan import extract_plan
@@ -67,6 +67,11 @@ make equal files."""
 
 _CHUNK = 1 << 20
 
+_MIN_SIGMA = 1e-9  # minimum standard deviation of a valid marginal: none is released with less noise
+WHOLE, PARTS, CODES = "released-counts", "released-interactions", "released-codes"
+"""Names of the arrays: concatenated marginals, interaction terms, and codes of merged values."""
+_MAX_ORDER = 64
+_NONE: Array = np.zeros(0, np.int64)
 PARTLY = "NOT PRIVATE IN FULL"  # prefix of the warning that schema facts were read from private rows
 NUMERIC = "biuf"  # allowed dtype kinds of arrays: booleans, integers and floats
 DAMAGE = (
@@ -79,7 +84,7 @@ DAMAGE = (
 def save_model(fitted: Fitted, path: Path) -> None:
     """Write a model file atomically."""
     meta, arrays = fitted.model.to_arrays()
-    tables, noisy_arrays = noisy.to_arrays(fitted.released)
+    tables, noisy_arrays = _pack_released(fitted.released)
     documents = {
         "weft.json": {
             "method": fitted.method,
@@ -125,7 +130,7 @@ def save_database(fitted: FittedDatabase, path: Path) -> None:
             "targets": _store_targets(fitted.targets.get(name), f"{number}.link", arrays),
             "measured": _store_measured(fitted.measured.get(name, ())),
         }
-        tables[name]["released"], noisy_arrays = noisy.to_arrays(fitted.released.get(name, ()))
+        tables[name]["released"], noisy_arrays = _pack_released(fitted.released.get(name, ()))
         arrays |= {f"{number}.{key}": array for key, array in noisy_arrays.items()}
     for name, rows in fitted.public.items():
         sink = pa.BufferOutputStream()
@@ -172,7 +177,7 @@ def _read_database(members: _Members) -> FittedDatabase:
         models[table.name] = model_class(stored["kind"]).from_arrays(domain, stored["values"], arrays)
         released[table.name] = _read_released_tables(domain, entry, members, f"{number}.")
         own = domains[table.name]
-        measured[table.name] = tuple(noisy.validate_table_head(own, *each) for each in entry["measured"])
+        measured[table.name] = tuple(_validate_table_head(own, *each) for each in entry["measured"])
         if entry["targets"] is not None:
             above = own_domain(database, str(table.parent), domains[str(table.parent)])
             own = own_domain(database, table.name, domains[table.name])
@@ -341,7 +346,7 @@ def _read_model(members: _Members) -> Fitted:
         codec=codec,
         model=model,
         ledger=ledger,
-        measured=tuple(noisy.validate_table_head(codec.domain, *entry) for entry in head["measured"]),
+        measured=tuple(_validate_table_head(codec.domain, *entry) for entry in head["measured"]),
         people=_read_people(codec.schema, head["people"]),
         released=_read_released_tables(codec.domain, head, members),
     )
@@ -382,4 +387,112 @@ def _read_released_tables(
     if "released" not in head:
         return ()
     held = {str(name): members.array(f"arrays/{prefix}{name}.npy") for name in head["released"]["arrays"]}
-    return noisy.from_arrays(domain, head["released"], held)
+    return _unpack_released(domain, head["released"], held)
+
+
+def _pack_released(released: Sequence[Released]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the metadata and arrays to store."""
+    codings: dict[tuple[str, bytes], int] = {}
+    arrays: list[Array] = []
+    names: list[str] = []
+    places = []
+    for held in released:
+        own: list[int | None] = []
+        for name in held.clique:
+            codes = held.coding.get(name)
+            if codes is None:
+                own.append(None)
+                continue
+            key = (name, np.asarray(codes, np.int64).tobytes())
+            if key not in codings:
+                codings[key] = len(names)
+                names.append(name)
+                arrays.append(codes)
+            own.append(codings[key])
+        places.append(own)
+    meta = {
+        "tables": [
+            [list(held.clique), list(held.noisy.table.shape), held.noisy.sigma, held.noisy.order, own]
+            for held, own in zip(released, places, strict=True)
+        ],
+        "codings": names,
+    }
+    whole = [held.noisy.table.ravel() for held in released if not held.noisy.order]
+    parts = [held.noisy.table.ravel() for held in released if held.noisy.order]
+    made = {
+        WHOLE: _shrink_integers(np.concatenate([_NONE, *whole])),
+        PARTS: np.concatenate([_NONE, *parts]).astype(np.float32),
+        CODES: _shrink_integers(np.concatenate([_NONE, *arrays])),
+    }
+    made = {name: array for name, array in made.items() if array.size}
+    return meta | {"arrays": sorted(made)}, made
+
+
+def _shrink_integers(values: Array) -> Array:
+    """Convert integers to the smallest sufficient signed type."""
+    kept = values.astype(np.int64)
+    for dtype in (np.int8, np.int16, np.int32):
+        if kept.size == 0 or (kept.min() >= np.iinfo(dtype).min and kept.max() <= np.iinfo(dtype).max):
+            return kept.astype(dtype)
+    return kept
+
+
+def _unpack_released(domain: Domain, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> tuple[Released, ...]:
+    """Read the released marginals; raise ModelFileError if they do not fit the domain."""
+    codings = _read_codings(domain, meta["codings"], arrays.get(CODES, _NONE))
+    flat = {False: arrays.get(WHOLE, _NONE), True: arrays.get(PARTS, _NONE).astype(np.float64)}
+    at = {False: 0, True: 0}
+    made = []
+    for names, shape, sigma, order, own in meta["tables"]:
+        asked = _validate_table_head(domain, names, shape, sigma)
+        if not isinstance(order, int) or not 0 <= order <= _MAX_ORDER or len(own) != len(names):
+            raise _make_marginals_error()
+        coding = {}
+        for name, size, place in zip(asked.clique, asked.shape, own, strict=True):
+            if place is not None:
+                of, codes = codings[place]
+                if of != name or int(codes.max()) + 1 != size:
+                    raise _make_marginals_error()
+                coding[name] = codes
+            elif size != domain.size(name):
+                raise _make_marginals_error()
+        part = bool(order)
+        cells = flat[part][at[part] : at[part] + asked.cells]
+        at[part] += asked.cells
+        # NaN fails both comparisons.
+        if cells.size != asked.cells or not ((cells >= -MAX_STORED_NUMBER) & (cells <= MAX_STORED_NUMBER)).all():
+            raise _make_marginals_error()
+        made.append(Released(NoisyMarginal(asked.clique, cells.reshape(asked.shape), asked.sigma, order), coding))
+    if any(at[part] != flat[part].size for part in flat):
+        raise _make_marginals_error()
+    return tuple(made)
+
+
+def _read_codings(domain: Domain, names: list[str], flat: Array) -> list[tuple[str, Array]]:
+    made, at = [], 0
+    for name in names:
+        codes = flat[at : at + domain.size(name)]
+        at += domain.size(name)
+        if codes.dtype.kind != "i" or codes.size != domain.size(name) or int(codes.min()) < 0:
+            raise _make_marginals_error()
+        made.append((name, codes.astype(np.int64)))
+    if at != flat.size:
+        raise _make_marginals_error()
+    return made
+
+
+def _validate_table_head(domain: Domain, names: list[str], shape: list[int], sigma: float, order: int = 0) -> Measured:
+    """Validate the description of a measured marginal; raise ModelFileError if it does not fit the domain."""
+    fits = len(names) == len(shape) and all(1 <= size <= domain.size(n) for n, size in zip(names, shape, strict=True))
+    if (
+        not fits
+        or sorted(set(names)) != names
+        or not _MIN_SIGMA <= sigma <= MAX_STORED_NUMBER
+        or order not in range(len(names) + 1)
+    ):
+        raise ModelFileError("damaged: its list of measured marginals does not fit its attributes")
+    return Measured(tuple(names), tuple(int(size) for size in shape), float(sigma), int(order))
+
+
+def _make_marginals_error() -> ModelFileError:
+    return ModelFileError("damaged: its released marginals do not fit its attributes. Fit the model again")

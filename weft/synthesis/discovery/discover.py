@@ -23,12 +23,12 @@ from weft.display import format_count
 from weft.encoding import Codec
 from weft.errors import SchemaError
 from weft.marginals.marginal import Array, NoisyMarginal
+from weft.marginals.smoothing import CellGrid, NoisyCells, extrapolate_tails, smooth_counts
 from weft.progress import report_stage
 from weft.schema import Column, Schema
 from weft.schema.column_names import names_id
 from weft.schema.kinds import Unknown, column_from_dict
 from weft.schema.rules import Rule
-from weft.synthesis.discovery.contribution_bound import choose_contribution_bound, estimate_unit_sizes
 from weft.synthesis.discovery.entries import (
     PAID,
     RANGED,
@@ -57,6 +57,10 @@ from weft.synthesis.discovery.public_lists import find_public_list
 from weft.synthesis.discovery.ranges import NEAR, PAD, PAD_YEARS, estimate_extent, found_range, select_outlying_specials
 
 PERSONS = 0.1  # part of the share for rows per person, if they decide the contribution bound
+BOUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+CELLS = 6.0  # noise of a typical two-way marginal, in units of the noise of one cell
+UNLIKE = 0.015  # assumed total variation between the rows that are kept and those that the bound drops
+PAIRS_PER_COLUMN = 3.0  # marginals that share the budget, per column
 KINDS, REPEATS = 0.15, 0.05  # parts of the share for kinds and distinct texts; the rest: ranges and values
 WEIGHT_VALUES = 4 / 3  # weight of a list of values relative to a range: values must exceed a release threshold
 UNIQUE = 0.5  # distinct texts per non-missing row above which a column is an id or free text, without a list of values
@@ -65,23 +69,8 @@ FIRST_LIST = 0.5  # part of the share for values for the first list of all colum
 REST = 3.0  # threshold, in standard deviations of the noise, above which a column is found to have unlisted rows
 
 
-def needs_slack(schema: Schema, types: Mapping[str, pa.DataType]) -> bool:
-    """Return whether values may have to be listed, which is charged to delta."""
-    return any(holds_text(types[column.name]) for column in schema.unknown)
-
-
-def discover(schema: Schema, types: Mapping[str, pa.DataType], doors: Doors, settings: Settings) -> Discovered:
-    """Discover what is not stated; `types` are declared types."""
-    return _Discovery(schema, types, doors, settings).run()
-
-
-def open_everything(schema: Schema, types: Mapping[str, pa.DataType], doors: Doors, settings: Settings) -> None:
-    """Open the table as discovery does first, so that what refuses its rows is refused; makes no query."""
-    _Discovery(schema, types, doors, settings).open_whole()
-
-
-class _Discovery:
-    """State of a discovery: current knowledge about the unknown columns."""
+class Discovery:
+    """State of a discovery: current knowledge about the unknown columns; `types` are declared types."""
 
     def __init__(self, schema: Schema, types: Mapping[str, pa.DataType], doors: Doors, settings: Settings) -> None:
         self._schema, self._doors, self._listener = schema, doors, settings.listener
@@ -94,6 +83,7 @@ class _Discovery:
         self._require_stated_rules()
 
     def run(self) -> Discovered:
+        """Discover what is not stated."""
         opened = self.open_whole()
         left = self._share
         if self._chooses_bound:
@@ -120,11 +110,13 @@ class _Discovery:
     def open_whole(self) -> Curator:
         """Open the table with every column and every refusing rule, so that all refusals happen before any charge.
 
-        All columns of all rows are read here, so that later steps read nothing that was not validated before.
+        All columns of all rows are read here, so that later steps read nothing that was not validated before. No query
+        is made.
         """
         require_steps({name: known.entry for name, known in self._known.items()}, self._doors.types)
         columns = [self._first_look(name) for name in self._known]
-        opened = self._opened([*self._stated_columns(), *columns], self._refusing_rules())
+        stated = [column for column in self._schema.columns if not isinstance(column, Unknown)]
+        opened = self._opened([*stated, *columns], self._refusing_rules())
         ranged = [name for name, known in self._known.items() if known.need == "range"]
         if ranged:
             grids = self._opened([self._grid(name).column for name in ranged])
@@ -163,9 +155,6 @@ class _Discovery:
                     f'the rule "{rule}" refuses rows by column "{unknown[0]}", which the schema does not state. State '
                     'the column, or set policy = "keep"'
                 )
-
-    def _stated_columns(self) -> list[Column]:
-        return [column for column in self._schema.columns if not isinstance(column, Unknown)]
 
     def _declared(self, column: Unknown) -> Decision:
         stated, arrow_type = dict(column.stated), self._types[column.name]
@@ -347,3 +336,31 @@ class _Discovery:
         extra = "refuse" if self._schema.extra_columns == "discover" else self._schema.extra_columns
         complete = replace(self._schema, columns=tuple(columns), extra_columns=extra)
         return Discovered(complete, found, unit_sizes=self._sizes)
+
+
+def estimate_unit_sizes(noisy: Array, sigma: float) -> Array:
+    """Estimate the numbers of persons with 1, 2, ... rows: not negative, with a tail that decays."""
+    table = np.asarray(noisy, np.float64)
+    even = np.ones(len(table))
+    smooth = smooth_counts(table, sigma, CellGrid(even, np.zeros(len(table), np.int64)))
+    return extrapolate_tails(NoisyCells(table, sigma * even, even), smooth)
+
+
+def choose_contribution_bound(sizes: Array, columns: int, rho: float) -> int:
+    """Return the bound with the smallest expected error of a two-way marginal: noise plus dropped rows.
+
+    With bound t, a person with k rows contributes min(k, t), and the noise of a count grows with t. `sizes` are numbers
+    of persons with 1, 2, ... rows, `rho` is the budget of the fit.
+
+    >>> choose_contribution_bound(np.array([9000.0, 900.0, 50.0]), 10, 0.03)
+    1
+    >>> choose_contribution_bound(np.array([0.0, 0.0, 0.0, 500_000.0]), 10, 0.03)
+    4
+    """
+    rows = np.arange(1, len(sizes) + 1)
+    total = max(float(sizes @ rows), 1.0)
+    noise = CELLS * math.sqrt(PAIRS_PER_COLUMN * max(columns, 1) / (2 * rho))
+    bounds = [bound for bound in BOUNDS if bound <= len(sizes)]
+    kept = [max(float(sizes @ np.minimum(rows, bound)), 1.0) for bound in bounds]
+    errors = [bound * noise / held + UNLIKE * (1 - held / total) for bound, held in zip(bounds, kept, strict=True)]
+    return bounds[int(np.argmin(errors))]

@@ -20,9 +20,9 @@ from weft.privacy.mechanisms import Release
 from weft.privacy.partitions import find_release_threshold
 from weft.schema import Schema
 from weft.schema.kinds import Column, Id, Unknown
-from weft.synthesis.discovery.discover import FIRST_LIST, KINDS, REPEATS, discover, needs_slack, open_everything
+from weft.synthesis.discovery.discover import FIRST_LIST, KINDS, REPEATS, Discovery
 from weft.synthesis.discovery.entries import Discovered, Doors, Settings
-from weft.synthesis.discovery.probes import get_declared_kind
+from weft.synthesis.discovery.probes import get_declared_kind, holds_text
 
 SHARE = 0.1  # default share of the budget for discovery
 PART_OF_DELTA = 0.25  # share of delta for lists of values
@@ -131,7 +131,7 @@ class Search:
             if name not in types:
                 raise SchemaError(f'column "{name}": the table has no such column. Remove it from the schema')
         slack = 0.0
-        if needs_slack(schema, types):
+        if any(holds_text(types[column.name]) for column in schema.unknown):  # listing values is charged to delta
             if find_accounting(accounting).is_pure or budget.unit != "epsilon" or budget.delta == 0:
                 raise BudgetError(
                     "discovery of text values requires a budget in epsilon with delta above 0: state the values in a "
@@ -154,12 +154,12 @@ class Search:
         """
         ledger.set_aside(self.slack)
         cost = self._cost(ledger)
-        found = discover(self.schema, self.types, *self._terms(ledger, release))
+        found = Discovery(self.schema, self.types, *self._terms(ledger, release)).run()
         return replace(found, cost=cost, stamps=ledger.stamps), ledger.left / ledger.capacity
 
     def check(self, ledger: Ledger, release: Release) -> None:
         """Open the table with everything that may refuse its rows; nothing is charged."""
-        open_everything(self.schema, self.types, *self._terms(ledger, release))
+        Discovery(self.schema, self.types, *self._terms(ledger, release)).open_whole()
 
     def _terms(self, ledger: Ledger, release: Release) -> tuple[Doors, Settings]:
         whole = ledger.left / ledger.capacity
