@@ -390,7 +390,10 @@ def attach_units(
         names = _read_keys(read, above, str(above.key))
         _keep_distinct(names, unit_codes([owner]), above, np.random.default_rng(0))  # refuses keys of two units
         known = pc.and_(names.is_valid(), owner.is_valid())  # a missing key leads to nobody
-        keys, first = _take_distinct(names.filter(known))
+        known_names = names.filter(known)
+        numbered = pa.table({"key": known_names, "row": pa.array(np.arange(len(known_names)))})
+        distinct = numbered.group_by("key").aggregate([("row", "min")])  # the first row of each key
+        keys, first = (distinct.column(name).combine_chunks() for name in ("key", "row_min"))
         owners = owner.filter(known).take(first)
     found = pc.index_in(_read_keys(rows, table, table.link.column), value_set=keys, skip_nulls=True)
     place = rows.schema.get_field_index(table.link.column)
@@ -400,12 +403,6 @@ def attach_units(
 def _read_keys(rows: pa.Table, table: RelatedTable, name: str) -> pa.Array:
     column = table.schema.column(name)
     return key_names(rows.column(name).combine_chunks(), column.markers if isinstance(column, Id) else ())
-
-
-def _take_distinct(names: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the distinct keys, and the first row of each."""
-    found = pa.table({"key": names, "row": pa.array(np.arange(len(names)))}).group_by("key").aggregate([("row", "min")])
-    return found.column("key").combine_chunks(), found.column("row_min").combine_chunks()
 
 
 def _read_plainly(source: Any, names: Sequence[str], dialect: Dialect) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,30 +48,25 @@ class StreamEngine:
         domain = self.domain.project([name for name in self.domain if name in asked] or self.domain.names[:1])
         counter = Counter(domain, tuple(cliques), self.threads)
         flat = counter.zeros()
-        codec = self.codec.narrowed(self.recoding.sources(domain.names))
-        at = 0
-        for batch, records in self.reader.read(codec.reads, codec.encode, self.listener, "count"):
+        for records in self._read(domain.names, "count"):
+            counter.add(records, flat)
+        return counter.tables(flat)
+
+    def _read(self, names: Sequence[str], told: str) -> Iterator[Records]:
+        """Yield the rows that are kept, over some attributes."""
+        codec, at = self.codec.narrowed(self.recoding.sources(names)), 0
+        for batch, records in self.reader.read(codec.reads, codec.encode, self.listener, told):
             if self.keep is not None:
                 records = records.take(self.keep[at : at + batch.num_rows])
                 at += batch.num_rows
-            counter.add(self.recoding.apply(records, domain.names), flat)
-        return counter.tables(flat)
+            yield self.recoding.apply(records, names)
 
     def groups(self, names: Sequence[str]) -> tuple[Counts, Counts]:
         """Return the distinct rows over some attributes and their counts; holds the codes in memory."""
-        return self._held(names).groups(names)
-
-    def _held(self, names: Sequence[str]) -> MemoryEngine:
         wanted = [name for name in self.domain if name in names] or list(self.domain.names[:1])
-        codec = self.codec.narrowed(self.recoding.sources(wanted))
-        pieces = [self.recoding.apply(Records.empty(codec.domain), wanted)]
-        at = 0
-        for batch, records in self.reader.read(codec.reads, codec.encode, self.listener, "read"):
-            if self.keep is not None:
-                records = records.take(self.keep[at : at + batch.num_rows])
-                at += batch.num_rows
-            pieces.append(self.recoding.apply(records, wanted))
-        return MemoryEngine(Records.concatenate(pieces), self.listener, self.threads)
+        empty = Records.empty(self.codec.narrowed(self.recoding.sources(wanted)).domain)
+        held = Records.concatenate([self.recoding.apply(empty, wanted), *self._read(wanted, "read")])
+        return MemoryEngine(held, self.listener, self.threads).groups(names)
 
     def unit_sizes(self, most: int) -> Counts:
         """Return the number of privacy units with 1, 2, ..., `most` rows, without a pass over the rows."""

@@ -34,6 +34,7 @@ from weft.synthesis.verdicts import Verdict, judge_columns
 
 _SIGNS = re.compile(r"[\\`*\[\]<>|~&$]|(?<=:)//|(?<=www)\.", re.IGNORECASE)
 _START = re.compile(r"^(\s*)(?:([#\-+=>_])|(\d+)([.)]))")
+_SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B", "n>1B")
 _JOINERS = "\u200c\u200d"  # invisible characters that some scripts need
 
 
@@ -384,8 +385,9 @@ def render_card(facts: dict[str, Any]) -> str:
         )
     ]
     parts += [escape_markdown(describe_lifetime(privacy["lifetime"]))]
+    given = ", ".join(format_code_span(f"{name} = {json.dumps(value)}") for name, value in method["options"].items())
     made = (
-        f"Method {format_code_span(method['name'])}{_format_options(method['options'])}, Weft "
+        f"Method {format_code_span(method['name'])}{f' with {given}' if given else ''}, Weft "
         f"{escape_markdown(facts['weft'])}."
     )
     parts += ["## Method", made]
@@ -421,7 +423,7 @@ def _render_head(facts: dict[str, Any]) -> str:
             "---",
             f"pretty_name: {format_yaml(table['file'])}",
             f"tags: [synthetic, tabular, {'plausible-deniability' if deniable else 'differential-privacy'}, weft]",
-            f"size_categories: [{_size_category(table['rows'])}]",
+            f"size_categories: [{_SIZES[min(max(len(str(table['rows'])) - 3, 0), 7)]}]",
             "privacy:",
             f"  private: {'false' if facts['stamps'] else 'true'}",
             *(
@@ -437,11 +439,6 @@ def _render_head(facts: dict[str, Any]) -> str:
             "---",
         ]
     )
-
-
-def _size_category(rows: int) -> str:
-    names = ["n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B", "n>1B"]
-    return names[min(max(len(str(rows)) - 3, 0), 7)]
 
 
 def _describe_promise(privacy: dict[str, Any]) -> str:
@@ -465,11 +462,6 @@ def _describe_unit(privacy: dict[str, Any]) -> str:
         return "one row"
     bound = format_count(privacy["rows_per_unit"], "row")
     return f"all rows of one {escape_markdown(privacy['unit'])} (contribution bound: {bound}, selected at random)"
-
-
-def _format_options(options: dict[str, Any]) -> str:
-    given = ", ".join(format_code_span(f"{name} = {json.dumps(value)}") for name, value in options.items())
-    return f" with {given}" if given else ""
 
 
 def _render_ledger(ledger: dict[str, Any], costs: dict[str, float | None]) -> str:

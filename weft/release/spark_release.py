@@ -59,7 +59,10 @@ class Write:
                 yield pa.RecordBatch.from_pydict({"block": pa.array([number], pa.int64())})
 
     def _write(self, number: int) -> None:
-        fitted = _load_model_bytes(self.model.value)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.weft"
+            path.write_bytes(self.model.value)
+            fitted = modelfile.load_model(path)
         start = number * self.block_rows
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(number,)))
         records = fitted.model.sample(min(self.block_rows, self.rows - start), rng, ignore_event)
@@ -74,13 +77,6 @@ class Write:
 
 
 @lru_cache(maxsize=1)
-def _load_model_bytes(model: bytes) -> Fitted:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.weft"
-        path.write_bytes(model)
-        return modelfile.load_model(path)
-
-
 def publish_dataset(
     model: Path,
     fitted: Fitted,

@@ -84,16 +84,6 @@ class Keys:
                 return True
         return secrets.compare_digest(token.encode(), self.token.encode())
 
-    def start_session(self) -> str:
-        """Return a new session cookie."""
-        session = secrets.token_urlsafe(32)
-        self.sessions.add(session)
-        return session
-
-    def has_session(self, cookie: str) -> bool:
-        """Whether this studio issued a cookie."""
-        return any(secrets.compare_digest(cookie.encode(), each.encode()) for each in self.sessions)
-
     def is_password(self, word: str) -> bool:
         """Whether this is the password, compared in constant time."""
         if self.password is None:
@@ -125,7 +115,9 @@ class Guarded:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                _add_security_headers(MutableHeaders(scope=message))
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers.setdefault("content-security-policy", PAGE_POLICY)
             await send(message)
 
         refusal = self._refusal(scope)
@@ -163,7 +155,8 @@ class Guarded:
             sent = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
         except CookieError:
             return False
-        return sent is not None and self._keys.has_session(sent.value)
+        cookie = b"" if sent is None else sent.value.encode()
+        return any(secrets.compare_digest(cookie, session.encode()) for session in self._keys.sessions)
 
     def _entrance(self, scope: Scope) -> Response | None:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
@@ -193,14 +186,10 @@ def _check_length(headers: Mapping[str, str], largest: int) -> Response | None:
 
 def let_in(response: Response, keys: Keys, cookie: str) -> Response:
     """Add a new session cookie to a response."""
-    response.set_cookie(cookie, keys.start_session(), httponly=True, samesite="strict", path="/")
+    session = secrets.token_urlsafe(32)
+    keys.sessions.add(session)
+    response.set_cookie(cookie, session, httponly=True, samesite="strict", path="/")
     return response
-
-
-def _add_security_headers(headers: MutableHeaders) -> None:
-    for name, value in _HEADERS.items():
-        headers[name] = value
-    headers.setdefault("content-security-policy", PAGE_POLICY)
 
 
 _ENTERED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Weft studio</title>

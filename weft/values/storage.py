@@ -112,8 +112,8 @@ class Dates64:
 class WholeFloats:
     """Whole numbers in a floating-point column, as pandas stores integers with missing values."""
 
-    def __init__(self, arrow_type: pa.DataType, nan: bool) -> None:
-        self._type, self._nan = arrow_type, nan
+    def __init__(self, arrow_type: pa.DataType, nan: bool, scale: float = 1.0) -> None:
+        self._type, self._scale, self._nan = arrow_type, scale, nan
         self.high = 2**24 if pa.types.is_float32(arrow_type) else 2**53
         self.low = -self.high
 
@@ -126,8 +126,8 @@ class WholeFloats:
         return Reading(held, missing, off=(floor != floats) & ~missing)
 
     def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Return an array of the exact numbers."""
-        return write_floats(values.view(np.int64).astype(np.float64), missing, self._type, self._nan)
+        """Return an array of the nearest floats, which are exact for whole numbers."""
+        return write_floats(values.view(np.int64) / self._scale, missing, self._type, self._nan)
 
 
 def write_floats(values: NDArray[np.float64], missing: Mask, arrow_type: pa.DataType, nan: bool) -> pa.Array:
@@ -137,23 +137,17 @@ def write_floats(values: NDArray[np.float64], missing: Mask, arrow_type: pa.Data
     return pa.array(values, type=pa.float64(), mask=missing).cast(arrow_type)
 
 
-class ScaledFloats:
+class ScaledFloats(WholeFloats):
     """Numbers with a fixed number of decimals in a floating-point column, in units of the last digit."""
 
     def __init__(self, arrow_type: pa.DataType, digits: int, nan: bool) -> None:
-        self._type, self._scale, self._nan = arrow_type, 10.0**digits, nan
-        self.high = 2**24 if pa.types.is_float32(arrow_type) else 2**53
-        self.low = -self.high
+        super().__init__(arrow_type, nan, 10.0**digits)
 
     def read(self, array: pa.Array) -> Reading:
         """Return the nearest number with these decimals; infinities and huge numbers stay outside every range."""
         floats = floats_of(array)
         missing = np.isnan(floats)
         return Reading(round_to_scale(np.where(missing, 0.0, floats), self._scale), missing)
-
-    def write(self, values: NDArray[np.uint64], missing: Mask) -> pa.Array:
-        """Return an array of the nearest floats."""
-        return write_floats(values.view(np.int64) / self._scale, missing, self._type, self._nan)
 
 
 def round_to_scale(floats: NDArray[np.float64], scale: float) -> NDArray[np.int64]:

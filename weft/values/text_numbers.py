@@ -202,12 +202,12 @@ class NumberFormat:
         sign, whole, fraction = (pc.struct_field(found, name) for name in ("sign", "whole", "fraction"))
         fraction = pc.utf8_rpad(fraction, width=self.digits, padding="0") if self.digits else fraction
         if self.thousands:
-            mark = re.escape(self.thousands)
+            mark, written = re.escape(self.thousands), self.thousands.replace("\\", "\\\\")
             for _ in range(_GROUPS):
                 whole = pc.replace_substring_regex(
                     whole,
                     rf"^([0-9]+)([0-9]{{3}})((?:{mark}[0-9]{{3}})*)$",
-                    rf"\1{_escape_replacement(self.thousands)}\2\3",
+                    rf"\1{written}\2\3",
                 )
         negative = pc.equal(sign, "-")
         before, after = ("(", ")") if self.accounting else ("-", "")
@@ -232,10 +232,6 @@ def _join_texts(*parts: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(
         *(part.cast(pa.large_string()) for part in parts), pa.scalar("", pa.large_string())
     )
-
-
-def _escape_replacement(text: str) -> str:
-    return text.replace("\\", "\\\\")
 
 
 Marker = str | int | float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -81,7 +81,8 @@ def fold_cliques(
     results: dict[int, Result] = {}
     roomy = max(_DENSE_CELLS, len(real) + len(synth))
     sizes = [real.domain.cells(clique) for clique in cliques]
-    for batch in _batch_cliques([i for i, cells in enumerate(sizes) if cells <= roomy], sizes):
+    dense = ((i, cells) for i, cells in enumerate(sizes) if cells <= roomy)
+    for batch in split_batches(dense, _BATCH_CELLS):
         chosen = [cliques[i] for i in batch]
         for i, a, b in zip(
             batch, count_marginals(real, chosen, threads), count_marginals(synth, chosen, threads), strict=True
@@ -94,16 +95,16 @@ def fold_cliques(
     return [results[i] for i in range(len(cliques))]
 
 
-def _batch_cliques(indices: list[int], sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Split the cliques into batches whose tables fit in memory together."""
-    batch: list[int] = []
+def split_batches(sized: Iterable[tuple[Result, int]], most: int) -> Iterator[list[Result]]:
+    """Split tables, given with their numbers of cells, into batches that fit in memory together."""
+    batch: list[Result] = []
     cells = 0
-    for i in indices:
-        if batch and cells + sizes[i] > _BATCH_CELLS:
+    for each, size in sized:
+        if batch and cells + size > most:
             yield batch
             batch, cells = [], 0
-        batch.append(i)
-        cells += sizes[i]
+        batch.append(each)
+        cells += size
     if batch:
         yield batch
 

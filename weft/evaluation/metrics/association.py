@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from weft.evaluation.metrics.aligned_tables import Floats, number_cells, validate_shared_domain
+from weft.evaluation.metrics.aligned_tables import Floats, number_cells, split_batches, validate_shared_domain
 from weft.marginals.counting import count_marginals
 from weft.marginals.domain import Clique, Domain
 from weft.marginals.marginal import Array
@@ -69,16 +69,6 @@ def large_pairs(domain: Domain) -> Iterator[Clique]:
 
 
 def pair_batches(domain: Domain) -> Iterator[list[Clique]]:
-    """Yield the other pairs in batches whose tables fit in memory together."""
-    batch: list[Clique] = []
-    cells = 0
-    for pair in combinations(domain.names, 2):
-        size = domain.cells(pair)
-        if size > _DENSE_CELLS:
-            continue
-        if cells + size > _BATCH_CELLS:
-            yield batch
-            batch, cells = [], 0
-        batch.append(pair)
-        cells += size
-    yield batch
+    """Return the other pairs in batches whose tables fit in memory together."""
+    sized = ((pair, domain.cells(pair)) for pair in combinations(domain.names, 2))
+    return split_batches(((pair, cells) for pair, cells in sized if cells <= _DENSE_CELLS), _BATCH_CELLS)

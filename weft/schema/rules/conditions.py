@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -327,14 +328,9 @@ def _parse_unequal(reader: ColumnReader, rest: str) -> Condition:
     return Condition(excluded=_parse_condition_values(reader, rest))
 
 
-def _parse_above(reader: ColumnReader, rest: str) -> Condition:
+def _parse_open_end(key: Literal["min", "max"], reader: ColumnReader, rest: str) -> Condition:
     end = _parse_end(reader, rest)
-    return Condition(min=end, excluded=_exclude_end(reader, end))
-
-
-def _parse_below(reader: ColumnReader, rest: str) -> Condition:
-    end = _parse_end(reader, rest)
-    return Condition(max=end, excluded=_exclude_end(reader, end))
+    return Condition(**{key: end, "excluded": _exclude_end(reader, end)})
 
 
 def _parse_missing(_: ColumnReader, rest: str) -> Condition:
@@ -356,8 +352,8 @@ _CONDITIONS: dict[str, Callable[[ColumnReader, str], Condition]] = {
     "!=": _parse_unequal,
     ">=": lambda reader, rest: Condition(min=_parse_end(reader, rest)),
     "<=": lambda reader, rest: Condition(max=_parse_end(reader, rest)),
-    ">": _parse_above,
-    "<": _parse_below,
+    ">": partial(_parse_open_end, "min"),
+    "<": partial(_parse_open_end, "max"),
     "in": _parse_equal,
     "not in": _parse_unequal,
     "is": _parse_missing,

@@ -118,7 +118,8 @@ class Given(Item):
         given = [key for key in ("columns", "sets", "pairs_of") if getattr(self, key)]
         if len(given) != 1:
             raise self.place.fault('set one of columns = ["a", "b"], sets = [["a", "b"]] and pairs_of = ["a", "b"]')
-        if self.sets and not (isinstance(self.sets, tuple) and all(_is_name_set(names) for names in self.sets)):
+        distinct = (_is_name_list(names) and 0 < len(names) == len(set(names)) for names in self.sets)
+        if self.sets and not (isinstance(self.sets, tuple) and all(distinct)):
             raise self.place.fault(
                 'sets must be lists of columns, each named once, such as [["age", "ward"], ["age", "sex"]]', "sets"
             )
@@ -294,10 +295,6 @@ def _is_number(value: Any) -> bool:
 
 def _is_name_list(value: Any) -> bool:
     return isinstance(value, tuple) and all(isinstance(name, str) for name in value)
-
-
-def _is_name_set(value: Any) -> bool:
-    return _is_name_list(value) and 0 < len(value) == len(set(value))
 
 
 def _is_scalar(value: Any) -> bool:
