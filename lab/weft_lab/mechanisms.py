@@ -5,12 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from typing import Literal
 
 from weft.display import px, wrap_svg
 from weft.marginals.records import Records
-from weft.synthesis.marginal_plan.compiled_plan import ABOUT, Noise, noise_of
+from weft.privacy.conversions import gdp_mu, zcdp_rho, zcdp_rho_closed_form
 from weft_lab.charts import DASHES, PALETTE
 from weft_lab.sheet import Sheet
+
+Noise = Literal["laplace, basic", "laplace, advanced", "laplace, zCDP", "gaussian, zCDP", "gaussian, exact"]
+"""A noise distribution and its composition theorem."""
+
+ABOUT: Mapping[Noise, str] = {
+    "laplace, basic": "basic composition of epsilon; weft's pure accounting, with geometric noise",
+    "laplace, advanced": "the advanced composition theorem (Dwork, Rothblum and Vadhan 2010)",
+    "laplace, zCDP": "Laplace noise of scale b is 1/(2 b^2)-zCDP",
+    "gaussian, zCDP": "as in the paper, by its closed form",
+    "gaussian, exact": "Gaussian DP in closed form; weft's default",
+}
 
 SETTINGS: Sequence[tuple[float, float]] = ((0.1, 1e-6), (0.1, 1e-11), (1.0, 1e-6), (1.0, 1e-11))
 """Budgets and deltas that are shown."""
@@ -23,6 +35,37 @@ CROSSINGS: Mapping[str, tuple[float, float]] = {
     f"epsilon {epsilon:g}, delta {delta:g}": (epsilon, delta) for epsilon in (0.1, 1.0) for delta in (1e-8, 1e-12)
 }
 """Budgets of the paper's four drawings. Their deltas are not in its text: these are the round ones that fit it."""
+
+
+def noise_of(marginals: int, epsilon: float, delta: float) -> dict[Noise, float]:
+    """Compute the standard deviation per cell if k marginals share a budget evenly, for each kind of noise.
+
+    >>> few, many = (noise_of(k, 1.0, 1e-6) for k in (2, 200))
+    >>> min(few, key=few.get), min(many, key=many.get)
+    ('laplace, basic', 'gaussian, exact')
+    """
+    k = marginals
+    basic = math.sqrt(2) * k / epsilon
+    if delta == 0:
+        return {"laplace, basic": basic}
+    rho = zcdp_rho(epsilon, delta)
+    return {
+        "laplace, basic": basic,
+        "laplace, advanced": math.sqrt(2) / _solve_advanced_composition(k, epsilon, delta),
+        "laplace, zCDP": math.sqrt(k / rho),
+        "gaussian, zCDP": math.sqrt(k / (2 * zcdp_rho_closed_form(epsilon, delta))),
+        "gaussian, exact": math.sqrt(k) / gdp_mu(epsilon, delta),
+    }
+
+
+def _solve_advanced_composition(k: int, epsilon: float, delta: float) -> float:
+    """Return the largest e per answer such that e sqrt(2 k ln(1/delta)) + k e (exp(e) - 1) <= epsilon."""
+    low, high = 0.0, epsilon
+    for _ in range(200):
+        middle = (low + high) / 2
+        cost = middle * math.sqrt(2 * k * math.log(1 / delta)) + k * middle * math.expm1(middle)
+        low, high = (middle, high) if cost <= epsilon else (low, middle)
+    return max(low, 1e-300)
 
 
 def find_crossover(epsilon: float, delta: float, counted: Noise = "gaussian, exact") -> int:

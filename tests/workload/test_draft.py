@@ -4,14 +4,14 @@ import pyarrow.csv
 import pytest
 from conftest import SCHEMA, make_table
 from typer.testing import CliRunner
-from weft_lab.mechanisms import find_crossover
+from weft_lab.mechanisms import find_crossover, noise_of
 from weft_lab.plan_draft import draft_marginal_plan, write_plan_draft
 
 import weft
 from weft import MarginalPlan
 from weft.cli import app
 from weft.schema import Schema
-from weft.synthesis.marginal_plan.compiled_plan import choose_accounting, noise_of
+from weft.synthesis.marginal_plan.compiled_plan import choose_accounting
 from weft.synthesis.marginal_plan.plan_file import Given
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from weft.synthesis.marginal_plan.compiled_plan import (
     CompiledPlan,
-    Noise,
     choose_accounting,
     compile_plan,
     extend_schema,
-    noise_of,
     with_maps,
 )
 from weft.synthesis.marginal_plan.plan_file import MarginalPlan, PlanError
@@ -16,11 +14,9 @@ from weft.synthesis.marginal_plan.plan_file import MarginalPlan, PlanError
 __all__ = [
     "CompiledPlan",
     "MarginalPlan",
-    "Noise",
     "PlanError",
     "choose_accounting",
     "compile_plan",
     "extend_schema",
-    "noise_of",
     "with_maps",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from weft.methods import METHODS, takes_option
 from weft.methods.common.discretisation import Arrangement, Learned
 from weft.models.arranged import MAX_MEMBERS, Fill, Pattern
 from weft.privacy import AccountingName, find_accounting
-from weft.privacy.conversions import gdp_mu, zcdp_rho, zcdp_rho_closed_form
+from weft.privacy.conversions import gdp_mu
 from weft.schema import Schema
 from weft.schema.kinds import Column
 from weft.schema.kinds.category import write_category_value
@@ -42,59 +42,18 @@ from weft.synthesis.marginal_plan.plan_file import (
     PublicMap,
 )
 
-# Choice of the noise distribution by the number of marginals (DPSyn, section 2.5 and figure 2).
-
-Noise = Literal["laplace, basic", "laplace, advanced", "laplace, zCDP", "gaussian, zCDP", "gaussian, exact"]
-"""A noise distribution and its composition theorem."""
-
-ABOUT: Mapping[Noise, str] = {
-    "laplace, basic": "basic composition of epsilon; weft's pure accounting, with geometric noise",
-    "laplace, advanced": "the advanced composition theorem (Dwork, Rothblum and Vadhan 2010)",
-    "laplace, zCDP": "Laplace noise of scale b is 1/(2 b^2)-zCDP",
-    "gaussian, zCDP": "as in the paper, by its closed form",
-    "gaussian, exact": "Gaussian DP in closed form; weft's default",
-}
-
-
-def noise_of(marginals: int, epsilon: float, delta: float) -> dict[Noise, float]:
-    """Compute the standard deviation per cell if k marginals share a budget evenly, for each kind of noise.
-
-    >>> few, many = (noise_of(k, 1.0, 1e-6) for k in (2, 200))
-    >>> min(few, key=few.get), min(many, key=many.get)
-    ('laplace, basic', 'gaussian, exact')
-    """
-    k = marginals
-    basic = math.sqrt(2) * k / epsilon
-    if delta == 0:
-        return {"laplace, basic": basic}
-    rho = zcdp_rho(epsilon, delta)
-    return {
-        "laplace, basic": basic,
-        "laplace, advanced": math.sqrt(2) / _solve_advanced_composition(k, epsilon, delta),
-        "laplace, zCDP": math.sqrt(k / rho),
-        "gaussian, zCDP": math.sqrt(k / (2 * zcdp_rho_closed_form(epsilon, delta))),
-        "gaussian, exact": math.sqrt(k) / gdp_mu(epsilon, delta),
-    }
-
-
-def _solve_advanced_composition(k: int, epsilon: float, delta: float) -> float:
-    """Return the largest e per answer such that e sqrt(2 k ln(1/delta)) + k e (exp(e) - 1) <= epsilon."""
-    low, high = 0.0, epsilon
-    for _ in range(200):
-        middle = (low + high) / 2
-        cost = middle * math.sqrt(2 * k * math.log(1 / delta)) + k * middle * math.expm1(middle)
-        low, high = (middle, high) if cost <= epsilon else (low, middle)
-    return max(low, 1e-300)
-
 
 def choose_accounting(marginals: int, epsilon: float, delta: float) -> AccountingName:
-    """Return the accounting with the smaller noise: geometric or Gaussian, which Weft samples and accounts exactly.
+    """Return the accounting with the smaller noise (DPSyn, section 2.5): geometric or Gaussian.
 
-    The other options are never best: exact accounting improves on Gaussian noise under zCDP, and Laplace noise under
-    zCDP has twice the variance of Gaussian noise of the same cost.
+    Standard deviations per cell are compared for k marginals that share a budget evenly. Weft samples and accounts both
+    kinds of noise exactly. The other options of the paper are never best: exact accounting improves on Gaussian noise
+    under zCDP, and Laplace noise under zCDP has twice the variance of Gaussian noise of the same cost.
     """
-    found = noise_of(max(marginals, 1), epsilon, delta)
-    return "pure" if found["laplace, basic"] < found.get("gaussian, exact", math.inf) else "gaussian"
+    k = max(marginals, 1)
+    laplace = math.sqrt(2) * k / epsilon
+    gaussian = math.sqrt(k) / gdp_mu(epsilon, delta) if delta else math.inf
+    return "pure" if laplace < gaussian else "gaussian"
 
 
 def extend_schema(schema: Schema, plan: MarginalPlan) -> Schema:
