@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from weft.schema.kinds import column_from_dict
 from weft.synthesis.discovery.kind_inference import decide_kind
-from weft.synthesis.discovery.probes import grid_look, real_edges, whole_edges
-from weft.synthesis.discovery.ranges import estimate_extent, number_range
+from weft.synthesis.discovery.probes import estimate_extent, grid_look, number_range, real_edges, whole_edges
 from weft.values.text_shapes import SHAPES, shapes_of
 
 

@@ -175,11 +175,10 @@ def create_studio(desk: Desk, keys: Keys, hosts: list[str], largest: int, cookie
     def pages() -> FastAPI:
         from weft.studio.pages import budget_page as budget
         from weft.studio.pages import columns_page as columns
-        from weft.studio.pages import result_page as result
         from weft.studio.pages import run_page as run
         from weft.studio.pages import table_page as table
 
-        return _make_app(studio, table.router, columns.router, budget.router, run.router, result.router)
+        return _make_app(studio, table.router, columns.router, budget.router, run.router)
 
     studio.later = Later(pages)
     app = _make_app(studio, entrance, lifespan=living)

@@ -12,10 +12,9 @@ import pyarrow as pa
 from weft.schema.kinds.kind import Column, format_alternatives, suggest_known_word
 from weft.schema.rules.clusters import check_together
 from weft.schema.rules.column_values import ColumnReader, UnfitValueError, Values
-from weft.schema.rules.combinations import Allowed, Forbidden
+from weft.schema.rules.combinations import Allowed, Forbidden, Unique
 from weft.schema.rules.conditions import Condition
 from weft.schema.rules.implications import Implication, MissingTogether, MissingWhen
-from weft.schema.rules.keys import Unique
 from weft.schema.rules.mapping import Mapped
 from weft.schema.rules.order import Ordered
 from weft.schema.rules.repair_block import Block

@@ -320,14 +320,6 @@ def _check_together(reader: ColumnReader, conditions: Conditions) -> None:
         raise ConditionError(f"no value meets {format_conditions(conditions)}; relax one of them")
 
 
-def _parse_equal(reader: ColumnReader, rest: str) -> Condition:
-    return Condition(_parse_condition_values(reader, rest))
-
-
-def _parse_unequal(reader: ColumnReader, rest: str) -> Condition:
-    return Condition(excluded=_parse_condition_values(reader, rest))
-
-
 def _parse_open_end(key: Literal["min", "max"], reader: ColumnReader, rest: str) -> Condition:
     end = _parse_end(reader, rest)
     return Condition(**{key: end, "excluded": _exclude_end(reader, end)})
@@ -348,14 +340,14 @@ def _is_not(_: ColumnReader, rest: str) -> Condition:
 
 
 _CONDITIONS: dict[str, Callable[[ColumnReader, str], Condition]] = {
-    "=": _parse_equal,
-    "!=": _parse_unequal,
+    "=": lambda reader, rest: Condition(_parse_condition_values(reader, rest)),
+    "!=": lambda reader, rest: Condition(excluded=_parse_condition_values(reader, rest)),
     ">=": lambda reader, rest: Condition(min=_parse_end(reader, rest)),
     "<=": lambda reader, rest: Condition(max=_parse_end(reader, rest)),
     ">": partial(_parse_open_end, "min"),
     "<": partial(_parse_open_end, "max"),
-    "in": _parse_equal,
-    "not in": _parse_unequal,
+    "in": lambda reader, rest: Condition(_parse_condition_values(reader, rest)),
+    "not in": lambda reader, rest: Condition(excluded=_parse_condition_values(reader, rest)),
     "is": _parse_missing,
     "is not": _is_not,
 }

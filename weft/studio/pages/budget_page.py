@@ -16,7 +16,6 @@ from weft.methods import AUTO, METHODS
 from weft.privacy import Adjacency, Budget, Lifetime
 from weft.privacy.filters import find_affordable_epsilon
 from weft.schema import Schema
-from weft.schema.database import Database
 from weft.studio import column_editor as c
 from weft.studio import command_text as spoken
 from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
@@ -91,6 +90,8 @@ def _render_budget_page(studio: Studio, table: Table, wrong: str = "", status: i
     text = table.schema.read_text(encoding="utf-8")
     fault = c.find_schema_fault(text, table.folder)
     schema = None if fault else c.read_schema(text, table.folder)
+    # Columns that discovery has to find, or tables that have such columns.
+    unknown = () if schema is None else schema.unknown if isinstance(schema, Schema) else schema.incomplete
     job = studio.jobs.job(table.job(PLAN))
     fresh = job is not None and job.ticket.startswith(_make_plan_key(table))
     plan = job.answer() if job is not None and fresh and job.state == "done" else {}
@@ -101,7 +102,7 @@ def _render_budget_page(studio: Studio, table: Table, wrong: str = "", status: i
         step="budget",
         wrong=wrong,
         fault=fault,
-        open_columns=_list_open(schema),
+        open_columns=[each.name for each in unknown],
         read=sum(fact.origin == "read" for column in c.list_shown_columns(text) for fact in column.facts),
         incomplete=schema is None or schema.incomplete,
         needed=_rows_needed(table, schema) if isinstance(schema, Schema) else 0,
@@ -115,12 +116,6 @@ def _render_budget_page(studio: Studio, table: Table, wrong: str = "", status: i
         said=spoken.write_synth_command(table, "NNN"),
         said_plan=spoken.write_plan_command(table),
     )
-
-
-def _list_open(schema: Schema | Database | None) -> list[str]:
-    """Return the columns that discovery has to find, or the tables that have such columns."""
-    found = () if schema is None else schema.unknown if isinstance(schema, Schema) else schema.incomplete
-    return [each.name for each in found]
 
 
 def _rows_needed(table: Table, schema: Schema) -> int:

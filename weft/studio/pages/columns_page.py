@@ -160,20 +160,13 @@ def _save_schema(
     try:
         made = change(table.schema.read_text(encoding="utf-8"))
     except WeftError as error:
-        return _render_columns_page(studio, table, _rephrase_fault(error), 400, column, form, **typed)
+        told = re.sub(r"^line \d+: ", "", str(error))  # a form has no lines
+        told = told.replace("range must be [lowest, highest]", "the smallest possible value must be below the largest")
+        return _render_columns_page(studio, table, told, 400, column, form, **typed)
     write_small_file(table.schema, made)
-    return redirect_to(f"/t/{table.id}/columns{f'#c-{_find_column_place(table, column)}' if column else ''}")
-
-
-def _find_column_place(table: Table, column: str) -> int:
     names = [each.name for each in c.list_shown_columns(table.schema.read_text(encoding="utf-8"))]
-    return names.index(column) if column in names else 0
-
-
-def _rephrase_fault(error: WeftError) -> str:
-    """Return an error message for a form, without line numbers of the file."""
-    told = re.sub(r"^line \d+: ", "", str(error))
-    return told.replace("range must be [lowest, highest]", "the smallest possible value must be below the largest")
+    place = names.index(column) if column in names else 0
+    return redirect_to(f"/t/{table.id}/columns{f'#c-{place}' if column else ''}")
 
 
 def _render_columns_page(

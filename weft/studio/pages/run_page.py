@@ -1,27 +1,63 @@
-"""Start, follow and cancel a run; list all runs of a table."""
+"""The pages of runs: start, follow, cancel and list them; result, reports, counts, more rows and downloads."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
+import re
+import subprocess
+import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
-from fastapi.responses import HTMLResponse, Response
+from fastapi import APIRouter, Form, Query
+from fastapi.responses import FileResponse, HTMLResponse, Response
 
-from weft.errors import SchemaError
+from weft.errors import DataError, SchemaError, WeftError
 from weft.io.formats import replace_ending
 from weft.privacy import Budget, read_journal
 from weft.studio import column_editor as c
 from weft.studio import command_text as spoken
+from weft.studio.access import REPORT_POLICY
 from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
-from weft.studio.jobs import Job, Started
+from weft.studio.jobs import Job, Started, make_program_words
 from weft.studio.workspace import LIFETIME, Table, list_records, read_json
+from weft.synthesis.verdicts import GRADES
 
 router = APIRouter()
+SHOWN = 10
+MAX_COLUMNS = 4
+PATIENCE = 120
+"""Maximum seconds for a query."""
+RELEASED = re.compile(
+    r"(?:synthetic|more-\d+)(?:-[0-9a-f]{8})?(?:\.csv|\.card\.md|\.card\.json|\.schema\.toml|\.weft)"
+    rf"|{re.escape(spoken.MODEL)}|{re.escape(spoken.PUBLIC_REPORT)}|report\.json"
+)
+"""Files that may be published; all others in a run's folder (journal, checkpoint, private report) stay private.
+
+The figures of the releasable report are computed from the release alone, like its page. The journal identifies the
+private table and lists interrupted runs; the card contains the released ledger."""
+WHAT = {
+    spoken.SYNTHETIC: "the synthetic table",
+    ".csv": "more synthetic rows",
+    ".card.md": "the card: contents and guarantee, to read",
+    ".card.json": "the card, for programs",
+    ".schema.toml": "the discovered schema of the columns",
+    spoken.MODEL: "the model: generates more rows and answers queries",
+    spoken.PRIVATE_REPORT: "the report that compares with the private table",
+    spoken.PUBLIC_REPORT: "the report for data users",
+    ".json": "the figures of a report",
+    ".ledger.jsonl": "the journal: every query and its cost",
+    ".checkpoint": "the checkpoint of an interrupted run",
+}
+PRIVATE_FIGURES = spoken.PRIVATE_REPORT.replace(".html", ".json")
+REPORTS = {"private": spoken.PRIVATE_REPORT, "releasable": spoken.PUBLIC_REPORT}
 
 
 @dataclass(frozen=True)
@@ -115,3 +151,242 @@ def _make_shown_run(studio: Studio, table: Table, number: str) -> RunShown:
     return RunShown(
         number, job, card_of(table, number), begun, asked.get("--epsilon", "?"), asked.get("--method", "auto")
     )
+
+
+@router.get("/t/{table}/runs/{number}")
+def result(studio: TheStudio, table: TheTable, number: str) -> HTMLResponse:
+    """Show the progress of a run, then its result."""
+    return _render_result_page(studio, table, number)
+
+
+@router.get("/t/{table}/compare")
+def compare(studio: TheStudio, table: TheTable, run: Annotated[list[str] | None, Query()] = None) -> HTMLResponse:
+    """Show the settings, verdicts and private headline figures of several runs side by side."""
+    runs = []
+    for number in dict.fromkeys(run or ()):
+        folder, card = table.run(number), card_of(table, number)
+        if card:
+            verdicts = _list_verdicts(card, folder)
+            heads = (read_json(folder / PRIVATE_FIGURES) or {}).get("headlines", ())
+            runs.append(
+                {
+                    "number": number,
+                    "card": card,
+                    "grades": _count_grades(verdicts),
+                    "verdicts": {name: (grade, reasons) for name, grade, reasons, _ in verdicts},
+                    "headlines": {head["name"]: head["figure"] for head in heads},
+                }
+            )
+    if len(runs) < 2:
+        raise DataError("select at least two runs that made a table")
+    names, headlines = (list(dict.fromkeys(x for each in runs for x in each[key])) for key in ("verdicts", "headlines"))
+    return studio.page("compare", table=table, step="history", runs=runs, names=names, headlines=headlines)
+
+
+@router.get("/t/{table}/runs/{number}/report/{edition}")
+def report(table: TheTable, number: str, edition: Literal["private", "releasable"]) -> Response:
+    """Return a report for a sandboxed frame."""
+    page = table.run(number) / REPORTS[edition]
+    if not page.is_file():
+        raise DataError("this report does not exist yet")
+    return FileResponse(page, headers={"content-security-policy": REPORT_POLICY}, media_type="text/html")
+
+
+@router.get("/t/{table}/runs/{number}/files/{name}")
+def download(table: TheTable, number: str, name: str) -> Response:
+    """Return a file of a run."""
+    for path in list_run_files(table, number):
+        if path.name == name:
+            return FileResponse(path, filename=f"{table.facts.name}-{number}-{path.name}")
+    raise DataError("the run does not have this file")
+
+
+@router.get("/t/{table}/runs/{number}/{what}.zip")
+def release(table: TheTable, number: str, what: Literal["release", "evidence"]) -> Response:
+    """Return a ZIP archive of all files that may be published, or of the evidence pack."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in list_run_files(table, number):
+            if (path.parent.name == spoken.EVIDENCE) if what == "evidence" else not stays_with_curator(path):
+                archive.write(path, path.name)
+    head = {"content-disposition": f'attachment; filename="{what}-{number}.zip"'}
+    return Response(packed.getvalue(), media_type="application/zip", headers=head)
+
+
+@router.post("/t/{table}/runs/{number}/query")
+def query(
+    studio: TheStudio,
+    table: TheTable,
+    number: str,
+    columns: Annotated[list[str] | None, Form()] = None,
+    where: Annotated[str, Form()] = "",
+) -> HTMLResponse:
+    """Estimate counts by columns from the model, which spends no budget."""
+    table.run(number)
+    chosen = (columns or [])[:MAX_COLUMNS]
+    said = spoken.write_query_command(number, chosen, _split_conditions(where))
+    done = subprocess.run(  # noqa: S603 (arguments are a list, no shell)
+        make_program_words(said.words[0]),
+        cwd=table.folder,
+        capture_output=True,
+        timeout=PATIENCE,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    answer = json.loads(done.stdout or b"{}")
+    cells = answer.get("cells", [])
+    largest = max((cell["count"] for cell in cells), default=1.0) or 1.0
+    wrong = answer.get("error", {}).get("message", "") if done.returncode else ""
+    return studio.page(
+        "counts",
+        400 if wrong else 200,
+        table=table,
+        step="history",
+        answer=answer,
+        cells=cells,
+        largest=largest,
+        wrong=wrong,
+        said=said,
+    )
+
+
+@router.post("/t/{table}/runs/{number}/more")
+def more(
+    studio: TheStudio,
+    table: TheTable,
+    number: str,
+    ticket: Annotated[str, Form()],
+    rows: Annotated[int, Form(ge=1, le=10**9)],
+    where: Annotated[str, Form()] = "",
+) -> Response:
+    """Sample more rows from the model."""
+    folder = table.run(number)
+    made = 1 + len(list(folder.glob("more-*.csv")))
+    said = spoken.write_sample_command(number, rows, _split_conditions(where), f"more-{made}.csv")
+    place = folder / "more-job"
+    studio.jobs.start(table.folder, lambda: [place], ticket, lambda: (place, said.words))
+    return redirect_to(f"/t/{table.id}/runs/{number}#more")
+
+
+@router.post("/t/{table}/runs/{number}/make/{what}")
+def make(
+    studio: TheStudio,
+    table: TheTable,
+    number: str,
+    what: Literal["reports", "evidence"],
+    ticket: Annotated[str, Form()],
+) -> Response:
+    """Make the reports of a run that was cancelled after its table was written, or its evidence pack, at no cost."""
+    said = (spoken.write_report_commands if what == "reports" else spoken.write_evidence_command)(table, number)
+    place = table.run(number) / f"{what}-job"
+    studio.jobs.start(table.folder, lambda: [place], ticket, lambda: (place, said.words))
+    return redirect_to(f"/t/{table.id}/runs/{number}")
+
+
+@router.get("/t/{table}/runs/{number}/jobs/{name}")
+def job(studio: TheStudio, table: TheTable, number: str, name: Literal["more", "reports", "evidence"]) -> HTMLResponse:
+    """Show the progress of additional rows or of the reports, as a part of the page."""
+    found = studio.jobs.job(table.run(number) / f"{name}-job")
+    return studio.page("progress", job=found, table=table, step="history", cancel="")
+
+
+def list_run_files(table: Table, number: str) -> list[Path]:
+    """Return the files of a run, those of several released tables, and its evidence pack."""
+    folders = [table.run(number) / name for name in ("", spoken.RELEASED, spoken.EVIDENCE)]
+    found = [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
+    return [path for path in found if path.is_file() and not path.name.startswith(".")]
+
+
+def stays_with_curator(path: Path) -> bool:
+    """Whether a file must not be published."""
+    return path.parent.name != spoken.RELEASED and RELEASED.fullmatch(path.name) is None
+
+
+def _split_conditions(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLResponse:
+    folder = table.run(number)
+    job = studio.jobs.job(job_folder(table, number))
+    card, files = card_of(table, number), list_run_files(table, number)
+    verdicts = _list_verdicts(card, folder)
+    places = {name: folder / spoken.RELEASED / f"{name}.csv" for name in table.facts.tables}
+    shown = [(name, *_read_first_rows(path)) for name, path in (places or {"": folder / spoken.SYNTHETIC}).items()]
+    more = sorted(path.name for path in files if path.name.startswith("more-") and path.suffix == ".csv")
+    jobs = {name: studio.jobs.job(folder / f"{name}-job") for name in ("more", "reports", "evidence")}
+    return studio.page(
+        "result",
+        table=table,
+        step="history",
+        number=number,
+        job=job,
+        card=card,
+        sizes=[(name, entry["rows"]) for name, entry in card.get("tables", {"": card.get("table")}).items() if entry],
+        shown=shown if card else [],
+        countable=[] if table.released_apart else _list_countable_columns(table, folder, shown[0][1]),
+        made=more,
+        files=[
+            (path.name, _describe_file(path), path.stat().st_size, stays_with_curator(path))
+            for path in files
+            if path.parent.name != spoken.EVIDENCE
+        ],
+        reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
+        verdicts=verdicts,
+        grades=_count_grades(verdicts),
+        troubled=any(verdict[1] != GRADES[0] for verdict in verdicts),
+        compared=any(verdict[3] for verdict in verdicts),
+        found=_list_filled_columns(table, folder / spoken.FOUND_BY_RUN),
+        jobs=jobs,
+        evidence=any(path.parent.name == spoken.EVIDENCE for path in files),
+        said=spoken.Spoken(job.words, spoken.write_synth_command(table, number).python) if job else None,
+        cancel=f"/t/{table.id}/runs/{number}/cancel",
+    )
+
+
+def _describe_file(path: Path) -> str:
+    if path.parent.name == spoken.RELEASED and path.suffix == ".csv":
+        return "a synthetic table"
+    return next((said for ending, said in WHAT.items() if path.name.endswith(ending)), "")
+
+
+def _list_countable_columns(table: Table, folder: Path, names: list[str]) -> list[str]:
+    """Return the columns to count by, without ids, which are newly generated."""
+    found = folder / spoken.FOUND_BY_RUN
+    shown = c.list_shown_columns((found if found.is_file() else table.schema).read_text(encoding="utf-8"))
+    ids = {column.name for column in shown if column.kind == "id"}
+    return [name for name in names if name not in ids]
+
+
+def _list_verdicts(card: Mapping[str, Any], folder: Path) -> list[tuple[str, str, list[str], Any]]:
+    """Return the verdict on each column, the worst first: from the card, and PRIVATE, from the curator's report."""
+    private = read_json(folder / PRIVATE_FIGURES) or {}
+    compared = {verdict["column"]: verdict for verdict in private.get("verdicts", ())}
+    listed = {"": card.get("columns", ())} if "tables" not in card else card["tables"]
+    several, made = len(listed) > 1, []
+    for table, entry in listed.items():
+        for each in entry if table == "" else entry.get("columns", ()):
+            if "verdict" in each:
+                name = f"{table}.{each['name']}" if several else each["name"]
+                made.append((name, each["verdict"], each["reasons"], compared.get(each["name"])))
+    return sorted(made, key=lambda verdict: -GRADES.index(verdict[1]))
+
+
+def _count_grades(verdicts: list[tuple[str, str, list[str], Any]]) -> list[tuple[str, int]]:
+    return [(grade, sum(verdict[1] == grade for verdict in verdicts)) for grade in reversed(GRADES)]
+
+
+def _list_filled_columns(table: Table, found: Path) -> list[str]:
+    """Return the open columns of the table for which a run has discovered facts."""
+    if not found.is_file():
+        return []
+    return c.list_fillable_columns(table.schema.read_text(encoding="utf-8"), found.read_text(encoding="utf-8"))
+
+
+def _read_first_rows(path: Path) -> tuple[list[str], list[list[str]]]:
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            rows = csv.reader(stream)
+            return next(rows), [row for row, _ in zip(rows, range(SHOWN), strict=False)]
+    except (OSError, StopIteration, WeftError):
+        return [], []

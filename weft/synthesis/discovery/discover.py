@@ -43,18 +43,22 @@ from weft.synthesis.discovery.entries import (
 )
 from weft.synthesis.discovery.kind_inference import Decision, decide_kind, decide_time
 from weft.synthesis.discovery.probes import (
+    MIN_SUM_DEVIATIONS,
+    NEAR,
+    PAD,
+    PAD_YEARS,
     GridLook,
+    estimate_extent,
     find_finest_unit,
+    found_range,
     get_declared_kind,
     get_plain_type,
     grid_look,
     holds_text,
     require_steps,
-    select_precision_facts,
     shape_look,
 )
 from weft.synthesis.discovery.public_lists import find_public_list
-from weft.synthesis.discovery.ranges import NEAR, PAD, PAD_YEARS, estimate_extent, found_range, select_outlying_specials
 
 PERSONS = 0.1  # part of the share for rows per person, if they decide the contribution bound
 BOUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
@@ -190,7 +194,9 @@ class Discovery:
         for name in names:
             decide, before = decide_time if name == self._time else decide_kind, self._known[name]
             found = decide(noisy[name].table, sigma)
-            told = found.entry if holds_text(self._types[name]) else select_precision_facts(found.entry)
+            told = found.entry
+            if not holds_text(self._types[name]):  # shapes add only the precision of values to a declared type
+                told = {key: value for key, value in told.items() if key in ("decimals", "step", "missing")}
             fits = "kind" not in before.entry or told.get("kind", before.entry["kind"]) == before.entry["kind"]
             entry = {**(told if fits else {}), **before.entry, **merge_missing(found.entry, before.entry)}
             self._known[name] = replace(found, entry=entry, need=before.need if "kind" in before.entry else found.need)
@@ -238,7 +244,8 @@ class Discovery:
         cells = estimate_extent(counts, sigma, look.zero, pad)
         entry = {**known.entry, **found_range(known.entry, look.edges, cells, find_finest_unit(self._types[name]))}
         low, high = entry["range"]
-        if found := select_outlying_specials(specials, sigma, low, high):
+        least = MIN_SUM_DEVIATIONS * sigma
+        if found := [value for value, count in specials if count > least and not low <= value <= high]:
             entry["special"] = list(dict.fromkeys([*known.entry.get("special", ()), *found]))
         if "missing" not in entry and missing > NEAR * sigma:
             entry["missing"] = True
