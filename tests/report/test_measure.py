@@ -7,7 +7,7 @@ from weft_lab.scorecard import pairwise_l1
 
 from weft.errors import DataError, ModelFileError, WeftError
 from weft.evaluation.metrics import association, associations, k_way
-from weft.evaluation.report import read_records
+from weft.evaluation.report.editions import read_coded
 from weft.evaluation.report.measure_report import measure_private, measure_releasable
 from weft.evaluation.report.report_pairs import compare_pairs
 from weft.marginals.domain import Domain
@@ -116,10 +116,10 @@ def test_files_are_read_as_the_schema_says(tmp_path, table, schema, real):
     pyarrow.csv.write_csv(table, tmp_path / "t.csv")
     pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
     for name in ("t.csv", "t.parquet"):
-        _, records = read_records(tmp_path / name, schema)
+        records = read_coded(tmp_path / name, schema).records
         assert all(np.array_equal(a, b) for a, b in zip(records.columns, real.columns, strict=True))
     with pytest.raises(DataError, match="no such file"):
-        read_records(tmp_path / "none.csv", schema)
+        read_coded(tmp_path / "none.csv", schema)
 
 
 def test_the_model_file_keeps_what_was_measured(fitted, tmp_path):

@@ -140,18 +140,12 @@ def describe_merging(columns: list[dict[str, Any]]) -> list[str]:
         return []
     lines = []
     for part in found.values():
-        line = (
-            f"{escape_markdown(part['attribute'])}: {part['codes']:,} values or bins in "
-            f"{format_count(part['groups'], 'group')}"
-        )
+        told = f"{part['codes']:,} values or bins in {format_count(part['groups'], 'group')}"
         if part["values"]:
             shown = ", ".join(map(escape_markdown, part["values"][:MERGED_SHOWN]))
             more = len(part["values"]) - MERGED_SHOWN
-            line = (
-                f"{escape_markdown(part['attribute'])}: merged as rare: "
-                f"{shown}{f' and {more:,} more' if more > 0 else ''}"
-            )
-        lines.append(line)
+            told = f"merged as rare: {shown}{f' and {more:,} more' if more > 0 else ''}"
+        lines.append(f"{escape_markdown(part['attribute'])}: {told}")
     return [
         "In marginals over several attributes, these values were merged; noisy counts decided which:",
         format_bullets(*lines),

@@ -97,7 +97,11 @@ def publish_dataset(
             draft.mkdir()
             with report_stage(listener, "sample on Spark"):
                 _run_spark_job(Write(model.read_bytes(), rows, seed, str(draft), block_rows), blocks)
-            _check_whole(draft, blocks)
+            if [path.name for path in parts_of(draft)] != [_name_part_file(number) for number in range(blocks)]:
+                raise OutputError(
+                    "the executors did not write to a folder that this machine can read. Use a folder that all of them "
+                    "share."
+                )
             facts = card_json(fitted, rows, name=folder.name, sha256=dataset_sha256(draft))
             write_cards(facts, card, card_as_json)
             sync_folder(draft)
@@ -120,13 +124,6 @@ def _run_spark_job(work: Write, blocks: int) -> None:
             ).collect()
     except DataError as fault:
         raise OutputError(f"sampling on Spark failed. {fault}") from None
-
-
-def _check_whole(draft: Path, blocks: int) -> None:
-    if [path.name for path in parts_of(draft)] != [_name_part_file(number) for number in range(blocks)]:
-        raise OutputError(
-            "the executors did not write to a folder that this machine can read. Use a folder that all of them share."
-        )
 
 
 def dataset_sha256(folder: Path) -> str:

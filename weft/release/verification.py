@@ -544,7 +544,9 @@ def _verify_columns(facts: dict[str, Any], card: Path, back: _Back) -> str | Non
         return f"the card states {facts['table']['rows']} rows, but the table has {sum(counts)}"
     if form.is_typed:
         wanted = _list_expected_columns(form, facts, said)
-        same = all(_list_declared_columns(each, wanted) == wanted for each in layouts)
+        typed = any(kind for _, kind in wanted)
+        declared = ([(f.name, str(f.type) if typed else "") for f in each.types or ()] for each in layouts)
+        same = all(columns == wanted for columns in declared)
         return None if same else "the columns or types of the table differ from those of the card"
     shown = escape_name if facts["table"]["formulas"] == "escape" else str
     names = [shown(name) for name, _ in said]
@@ -560,12 +562,6 @@ def _find_release_format(table: Path) -> Format:
 def _read_file_layout(form: Format, path: Path) -> FileLayout:
     with readable_file(path):
         return form.read_layout(path)
-
-
-def _list_declared_columns(layout: FileLayout, wanted: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the columns that a file declares, with types only if `wanted` has types."""
-    typed = any(kind for _, kind in wanted)
-    return [(field.name, str(field.type) if typed else "") for field in layout.types or ()]
 
 
 def _list_expected_columns(form: Format, facts: dict[str, Any], said: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from weft.evaluation.report.editions import private_report as private_report
-    from weft.evaluation.report.editions import read_records as read_records
     from weft.evaluation.report.editions import releasable_report as releasable_report
     from weft.evaluation.report.report_figures import Report as Report
     from weft.evaluation.report.report_page import render as render
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 _HOME = {
     "Report": "report_figures",
     "private_report": "editions",
-    "read_records": "editions",
     "releasable_report": "editions",
     "render": "report_page",
     "write": "report_page",

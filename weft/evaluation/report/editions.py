@@ -88,12 +88,6 @@ class Coded:
     table: pa.Table
 
 
-def read_records(path: Path, schema: Schema) -> tuple[Codec, Records]:
-    """Read and encode a file; error messages name the file but never quote its content."""
-    found = read_coded(path, schema)
-    return found.codec, found.records
-
-
 def read_coded(path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT, codec: Codec | None = None) -> Coded:
     """Read and encode a file, and keep its values; error messages name the file but never quote its content.
 

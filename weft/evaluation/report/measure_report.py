@@ -96,7 +96,10 @@ def measure_private(
     distance the privacy noise explains; the caller guarantees that this model generated the rows (`private_report`
     checks it). With `tables` (the same rows as values), also compare numbers, dates, rules and people.
     """
-    measured = _get_measured_tables(fitted, validate_shared_domain(real, synth))
+    shared = validate_shared_domain(real, synth)
+    if fitted is not None and fitted.codec.domain != shared:
+        raise WeftError("the model was fitted with another schema than that of the tables. Use the model's schema")
+    measured = () if fitted is None else fitted.measured
     view, rows, made = View.of(codec, synth), real, synth
     real, synth, domain = view.records(rows), view.records(made), view.domain
     named, index = {name: view.labels(name) for name in domain}, by_column(_merge_measured_codes(measured, domain))
@@ -132,8 +135,6 @@ def measure_private(
         reference="private table",
         rows=len(synth),
         reference_rows=len(real),
-        stamps=() if fitted is None else fitted.ledger.stamps,
-        guarantee=None if fitted is None else _make_guarantee(fitted),
         headlines=words.against_real(columns, pairs, questions, (rare, gone), predictions),
         verdicts=verdicts,
         cautions=cautions.join_cautions(verdicts, told),
@@ -147,8 +148,7 @@ def measure_private(
         predictions=predictions,
         prediction_note=note,
         marginals=weighed,
-        ledger=None if fitted is None else fitted.ledger.to_dict(),
-        **_of_table(codec),
+        **_describe_table(codec, fitted),
     )
 
 
@@ -205,14 +205,17 @@ def _make_worst_grids(
     )
 
 
-def _of_table(codec: Codec) -> dict[str, Any]:
-    """Return the report's facts about the whole table and its columns without figures."""
+def _describe_table(codec: Codec, fitted: Fitted | None) -> dict[str, Any]:
+    """Return the report's facts about the model, the whole table and its columns without figures."""
     columns = codec.schema.columns
     return {
         "table_columns": len(columns),
         "made_anew": tuple(column.name for column in columns if isinstance(column, Id)),
         "derived": tuple(c.name for c in columns if not (c.modelled or isinstance(c, Id))),
         "weft": __version__,
+        "stamps": () if fitted is None else fitted.ledger.stamps,
+        "guarantee": None if fitted is None else _make_guarantee(fitted),
+        "ledger": None if fitted is None else fitted.ledger.to_dict(),
     }
 
 
@@ -269,8 +272,6 @@ def measure_releasable(
         reference="noisy model",
         rows=len(synth),
         reference_rows=None,
-        stamps=fitted.ledger.stamps,
-        guarantee=_make_guarantee(fitted),
         headlines=words.against_model(columns, pairs, marginals, drowned, sum(domain.shape)),
         verdicts=verdicts,
         cautions=cautions.join_cautions(verdicts, told),
@@ -284,8 +285,7 @@ def measure_releasable(
         predictions=(),
         prediction_note="",
         marginals=marginals,
-        ledger=fitted.ledger.to_dict(),
-        **_of_table(codec),
+        **_describe_table(codec, fitted),
     )
 
 
@@ -307,14 +307,6 @@ def _merge_measured_codes(measured: Sequence[Measured], domain: Domain) -> list[
         wider = math.sqrt(math.prod(a / b for a, b in zip(table.shape, sizes, strict=True)))
         made.append(replace(table, shape=tuple(sizes), sigma=table.sigma * wider))
     return made
-
-
-def _get_measured_tables(fitted: Fitted | None, domain: Domain) -> tuple[Measured, ...]:
-    if fitted is None:
-        return ()
-    if fitted.codec.domain != domain:
-        raise WeftError("the model was fitted with another schema than that of the tables. Use the model's schema")
-    return fitted.measured
 
 
 def _make_guarantee(fitted: Fitted) -> Guarantee:
