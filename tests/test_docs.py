@@ -64,9 +64,5 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr
     home = (tmp_path / "site" / "index.html").read_text()
     assert not re.search(r"<(?:script|link|img)[^>]*(?:src|href)=.https?:", home.replace('rel="canonical"', ""))
-    for near in (
-        "tutorials/code-book.html#order-of-dates",
-        "guides/epsilon.html",
-        "tutorials/spark.html",
-    ):
+    for near in ("tutorials/code-book.html#order-of-dates", "guides/epsilon.html", "tutorials/spark.html"):
         assert near in home

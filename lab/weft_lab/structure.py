@@ -42,7 +42,7 @@ from weft_lab.sheet import Sheet
 
 TABLES = ("adult_raw", "hotel_bookings_raw", "sdnist_national2019", "cps_tax")
 WITHOUT: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "sdnist_21": ("sdnist_national2019", ("DENSITY", "PWGTP", "WGTP")),
+    "sdnist_21": ("sdnist_national2019", ("DENSITY", "PWGTP", "WGTP"))
 }
 """Of these tables, all but some columns: the excerpt of SDNist as others have reported it."""
 EPSILONS = (1.0, 8.0)

@@ -36,10 +36,7 @@ def every_code(size, codes=None):
     return Axis(np.arange(size) if codes is None else codes, size, sparse.eye_array(size, format="csr"))
 
 
-AXES = {
-    "a": Axis(MERGED, 3, sparse.csr_array([[1.0, 0, 0], [0, 1, 1]])),
-    "b": every_code(4),
-}
+AXES = {"a": Axis(MERGED, 3, sparse.csr_array([[1.0, 0, 0], [0, 1, 1]])), "b": every_code(4)}
 
 
 def test_pooled_counts_have_no_bias_and_the_stated_variance():

@@ -96,11 +96,7 @@ def test_texts_are_found_within_a_lifetime_budget_again_and_again(tmp_path):
 
 # A frame keeps a column in a type until one row does not fit it: that row must not change how the others look.
 
-KEPT = {
-    "whole": [1, 2],
-    "floats": [1.0, 2.5],
-    "large and small": [1e15, 1e-7],
-}
+KEPT = {"whole": [1, 2], "floats": [1.0, 2.5], "large and small": [1e15, 1e-7]}
 
 
 @pytest.mark.parametrize("look", [lambda: Unknown("c", missing=True), lambda: shape_look("c")], ids=["text", "shape"])

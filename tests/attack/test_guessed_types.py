@@ -238,12 +238,7 @@ def persons(frame, schema):
         return None
 
 
-STATED = {
-    "category": {"n": "category"},
-    "integer": {"n": "integer"},
-    "datetime": {"n": "datetime"},
-    "nothing": None,
-}
+STATED = {"category": {"n": "category"}, "integer": {"n": "integer"}, "datetime": {"n": "datetime"}, "nothing": None}
 
 
 @pytest.mark.parametrize("every", [167, pytest.param(61, marks=pytest.mark.slow)])

@@ -5,16 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import optimize, sparse
-from weft_lab.private_erm import (
-    CURVATURE,
-    HUBER,
-    TOLERANCE,
-    differentiate,
-    draw_radial,
-    minimise,
-    perturb,
-    table_4,
-)
+from weft_lab.private_erm import CURVATURE, HUBER, TOLERANCE, differentiate, draw_radial, minimise, perturb, table_4
 
 from weft.errors import DataError
 from weft.marginals.domain import Domain

@@ -132,12 +132,7 @@ def test_seeds_are_refused_where_the_accounting_does_not_hold():
 
 @pytest.mark.parametrize(
     "budget",
-    [
-        Budget(rho=0.1),
-        Budget(mu=0.5),
-        Budget(epsilon=math.inf, insecure=True),
-        Budget(epsilon=30.0, insecure=True),
-    ],
+    [Budget(rho=0.1), Budget(mu=0.5), Budget(epsilon=math.inf, insecure=True), Budget(epsilon=30.0, insecure=True)],
 )
 def test_seeds_are_refused_where_no_delta_can_pay_for_them(budget, tmp_path):
     asked, journal = Untouched(), tmp_path / "journal"

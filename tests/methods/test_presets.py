@@ -30,7 +30,7 @@ OF_A_PAPER = [
         "priview",
         "privmrf",
         "privsyn",
-    ),
+    )
 ]
 FEWER = {"passes": 60, "steps": 20}
 """In place of the published numbers, for time."""

@@ -95,10 +95,7 @@ MUTANTS = {
         "tests/methods/test_privmrf.py",
     ),
     "the authors' alpha does not decay": Mutant(
-        "models/gum/gum_model.py",
-        '"length": 20,',
-        '"length": 200,',
-        "tests/models/test_gum.py",
+        "models/gum/gum_model.py", '"length": 20,', '"length": 200,', "tests/models/test_gum.py"
     ),
     "eq. 8 forgets how many a family has": Mutant(
         "lab/weft_lab/methods/candidates.py",
@@ -137,10 +134,7 @@ MUTANTS = {
         "tests/privacy/test_filters.py",
     ),
     "a row's gradient keeps its length": Mutant(
-        "lab/weft_lab/network_gradients.py",
-        "np.abs(g) * STEPS // length",
-        "np.abs(g)",
-        "tests/methods/test_dp_wgan.py",
+        "lab/weft_lab/network_gradients.py", "np.abs(g) * STEPS // length", "np.abs(g)", "tests/methods/test_dp_wgan.py"
     ),
     "classes of likelihood are wider than gamma": Mutant(
         "lab/weft_lab/queries/plausible_seeds.py",

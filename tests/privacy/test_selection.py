@@ -65,12 +65,7 @@ def test_only_score_differences_matter_and_far_candidates_never_win():
     assert shifted[0] == shifted[1]
 
 
-@given(
-    st.floats(-1e6, 1e6),
-    st.floats(0, 1),
-    st.sampled_from([0.1, 1.0, 3.7, 1e-3]),
-    st.integers(1, 5000),
-)
+@given(st.floats(-1e6, 1e6), st.floats(0, 1), st.sampled_from([0.1, 1.0, 3.7, 1e-3]), st.integers(1, 5000))
 def test_a_grid_keeps_the_sensitivity(base, share, sensitivity, steps):
     other = base + share * sensitivity
     if abs(Fraction(other) - Fraction(base)) <= Fraction(sensitivity):  # as floats, not as we meant them

@@ -13,12 +13,7 @@ from weft.marginals.noise_error import compute_expected_noise
 from weft.marginals.simplex import project_to_simplex
 from weft.schema import Schema
 from weft.synthesis.synthesizer import Synthesizer
-from weft.synthesis.verdicts import (
-    by_column,
-    compute_combined_sigma,
-    compute_expected_tvd,
-    describe_points,
-)
+from weft.synthesis.verdicts import by_column, compute_combined_sigma, compute_expected_tvd, describe_points
 
 
 @pytest.mark.parametrize("sigma", [3.0, 40.0])

@@ -112,8 +112,7 @@ def read_of(frame, step):
 
 
 @pytest.mark.parametrize(
-    "odd",
-    ["words", "1:30:00", 7, dt.timedelta(days=900_000), dt.timedelta(microseconds=1), np.timedelta64(2**62, "D")],
+    "odd", ["words", "1:30:00", 7, dt.timedelta(days=900_000), dt.timedelta(microseconds=1), np.timedelta64(2**62, "D")]
 )
 @pytest.mark.parametrize("objects", AS_OBJECTS)
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])

@@ -147,10 +147,7 @@ def test_orders_in_a_circle_are_found():
 
 def test_rules_that_contradict_one_another_are_found():
     with pytest.raises(SchemaError, match=r"line \d+: rule 2: rules 1 and 2 contradict .* no combination of a, b"):
-        schema_of(
-            'columns = ["a", "b"]\nallowed = [["x", "x"]]',
-            'columns = ["a", "b"]\nallowed = [["y", "y"]]',
-        )
+        schema_of('columns = ["a", "b"]\nallowed = [["x", "x"]]', 'columns = ["a", "b"]\nallowed = [["y", "y"]]')
     with pytest.raises(SchemaError, match=r"rules 1 and 2 contradict .* no row can meet the when of rule 1"):
         schema_of('when = {a = "x"}\nthen = {b = "x"}', 'when = {a = "x"}\nthen = {b = "y"}')
 

@@ -215,10 +215,7 @@ def test_a_run_protects_whom_the_page_says(browser, table, tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [
-        (["--host", "0.0.0.0"], "--i-know"),
-        (["--host", "0.0.0.0", "--i-know"], "WEFT_STUDIO_PASSWORD"),
-    ],
+    [(["--host", "0.0.0.0"], "--i-know"), (["--host", "0.0.0.0", "--i-know"], "WEFT_STUDIO_PASSWORD")],
 )
 def test_other_machines_are_let_in_only_by_somebody_who_knows(words, told, monkeypatch):
     monkeypatch.delenv("WEFT_STUDIO_PASSWORD", raising=False)

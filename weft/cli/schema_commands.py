@@ -373,12 +373,7 @@ def _print_check(
     facts = {"whole domain": f"10^{found['log10_domain']:.1f} cells"} | ({} if related else {"protects": protects})
     named = source and (without_credentials(source) or source)
     matches = [_render_line("✓", "green", f"names and types match {named}; no row was read")] if named else []
-    terminal.show(
-        _render_verdict(schema, found["columns"]),
-        *matches,
-        table,
-        summary.render_facts(facts),
-    )
+    terminal.show(_render_verdict(schema, found["columns"]), *matches, table, summary.render_facts(facts))
     if found["rules"]:
         terminal.show(_render_rules(found["rules"]))
     if found["found_privately"]:

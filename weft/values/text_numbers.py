@@ -205,9 +205,7 @@ class NumberFormat:
             mark, written = re.escape(self.thousands), self.thousands.replace("\\", "\\\\")
             for _ in range(_GROUPS):
                 whole = pc.replace_substring_regex(
-                    whole,
-                    rf"^([0-9]+)([0-9]{{3}})((?:{mark}[0-9]{{3}})*)$",
-                    rf"\1{written}\2\3",
+                    whole, rf"^([0-9]+)([0-9]{{3}})((?:{mark}[0-9]{{3}})*)$", rf"\1{written}\2\3"
                 )
         negative = pc.equal(sign, "-")
         before, after = ("(", ")") if self.accounting else ("-", "")

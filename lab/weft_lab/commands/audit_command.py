@@ -27,16 +27,12 @@ BOTH: Any = "both"
 
 
 Methods = Annotated[
-    str,
-    typer.Option("--method", "-m", metavar="A,B", help="Methods to audit, or all. `weft methods` lists them."),
+    str, typer.Option("--method", "-m", metavar="A,B", help="Methods to audit, or all. `weft methods` lists them.")
 ]
 Runs = Annotated[
     int,
     typer.Option(
-        min=40,
-        metavar="N",
-        help="Fits per table; more fits give a tighter lower bound.",
-        rich_help_panel=ATTACK,
+        min=40, metavar="N", help="Fits per table; more fits give a tighter lower bound.", rich_help_panel=ATTACK
     ),
 ]
 Relation = Annotated[
@@ -48,12 +44,10 @@ Holds = Annotated[
     typer.Option("--from", metavar="WHAT", help="What the attacker sees: model, rows or both.", rich_help_panel=ATTACK),
 ]
 Confidence = Annotated[
-    float,
-    typer.Option(min=0.5, max=0.999999, help="Joint confidence of all bounds shown.", rich_help_panel=ATTACK),
+    float, typer.Option(min=0.5, max=0.999999, help="Joint confidence of all bounds shown.", rich_help_panel=ATTACK)
 ]
 Plot = Annotated[
-    str | None,
-    typer.Option(metavar="FILE.svg", help="Plot the bounds and the claim.", rich_help_panel=o.OUTPUT),
+    str | None, typer.Option(metavar="FILE.svg", help="Plot the bounds and the claim.", rich_help_panel=o.OUTPUT)
 ]
 
 

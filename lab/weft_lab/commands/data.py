@@ -119,11 +119,7 @@ Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Tables; `we
 
 @app.command()
 @flatten_options
-def fetch(
-    names: Names,
-    *,
-    lab: Lab,
-) -> None:
+def fetch(names: Names, *, lab: Lab) -> None:
     """Fetch public tables, check their SHA-256 sums, and keep them as Parquet."""
     from weft_lab.fetch import fetch as fetched
 
@@ -132,11 +128,7 @@ def fetch(
 
 @app.command()
 @flatten_options
-def make(
-    names: Names,
-    *,
-    lab: Lab,
-) -> None:
+def make(names: Names, *, lab: Lab) -> None:
     """Generate tables, each from its fixed seed."""
     from weft_lab.fetch import make as made
 

@@ -89,8 +89,7 @@ def itemsets(
         typer.Option(metavar="FILE", help="List of all possible items, one per line, if it is public. Saves budget."),
     ] = None,
     most_items: Annotated[
-        int,
-        typer.Option("--most-items", metavar="N", help="Maximum items used per basket, chosen at random."),
+        int, typer.Option("--most-items", metavar="N", help="Maximum items used per basket, chosen at random.")
     ] = 20,
     output: Annotated[
         str | None,

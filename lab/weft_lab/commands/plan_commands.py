@@ -17,9 +17,7 @@ from weft.errors import OutputError
 from weft.synthesis.fit_request import FitRequest
 
 app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Draft and check plans of marginals (weft synth --marginals).",
+    no_args_is_help=True, rich_markup_mode="rich", help="Draft and check plans of marginals (weft synth --marginals)."
 )
 
 SchemaArgument = Annotated[str, typer.Argument(metavar="SCHEMA", help="The schema of the table.")]

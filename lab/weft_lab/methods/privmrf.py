@@ -131,12 +131,7 @@ class PrivMrf:
         return columns.unfold(self._learn(columns.curator, columns.tables, total, rng, listener))
 
     def _learn(
-        self,
-        curator: Curator,
-        known: list[NoisyMarginal],
-        total: float,
-        rng: np.random.Generator,
-        listener: Listener,
+        self, curator: Curator, known: list[NoisyMarginal], total: float, rng: np.random.Generator, listener: Listener
     ) -> MrfModel:
         """Measure scores for the graph, then families, then refine."""
         with report_stage(listener, "build the graph"):
