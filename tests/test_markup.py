@@ -13,7 +13,6 @@ from weft.release.card import (
     card_markdown,
     escape_markdown,
     format_code_span,
-    format_yaml,
     render_card,
     strip_invisible_signs,
 )
@@ -86,5 +85,5 @@ def test_a_method_is_a_quoted_value_of_the_head() -> None:
     )
     facts = card_json(fitted, 5, name="out.csv")
     facts["method"]["name"] = "x\nprivacy: none"
-    quoted = format_yaml(facts["method"]["name"])
+    quoted = json.dumps(facts["method"]["name"])
     assert f"method: {quoted}" in render_card(facts).splitlines()

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from weft.evaluation.metrics.aligned_tables import Ints, validate_shared_domain
 from weft.evaluation.metrics.classification import (
     drop_target,
-    find_majority_label,
     import_sklearn,
     one_hot,
     require_enough_rows,
@@ -35,6 +34,11 @@ LINEAR: tuple[Classifier, ...] = ("logistic", "svm")
 
 LAMBDAS = (1e-3, 1e-4, 1e-5, 1e-6)
 """Regularisation weights that BSG tries for the linear classifiers."""
+
+
+def find_majority_label(labels: NDArray[Any]) -> int:
+    """Return the most frequent label (the lowest one of a tie)."""
+    return int(np.bincount(labels).argmax())
 
 
 def make_classifier(kind: Classifier, rng: np.random.Generator, rows: int = 1, weight: float = 1e-4) -> Any:

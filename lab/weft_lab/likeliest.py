@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from weft.evaluation.metrics.aligned_tables import Ints
-from weft.evaluation.metrics.classification import find_majority_label, stack_codes, train_and_predict
+from weft.evaluation.metrics.classification import stack_codes, train_and_predict
 from weft.marginals.records import Records
-from weft_lab.classifiers import make_classifier
+from weft_lab.classifiers import find_majority_label, make_classifier
 from weft_lab.methods.bayesnet import BayesNet, Family
 
 MOST_ROWS = 1000

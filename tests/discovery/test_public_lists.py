@@ -6,7 +6,7 @@ import pyarrow.csv
 import pytest
 
 from weft import Synthesizer
-from weft.synthesis.discovery.public_lists import find_public_list
+from weft.synthesis.discovery.entries import find_public_list
 
 
 @pytest.mark.parametrize(

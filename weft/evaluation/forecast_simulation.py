@@ -220,7 +220,10 @@ def simulate_run(
     measured = made.fitted_.measured
     return Simulation(
         epsilon=budget.epsilon or 0.0,
-        columns=_measure_errors(real, synth),
+        columns={
+            name: float(np.abs(_compute_shares(real, name) - _compute_shares(synth, name)).sum()) / 2
+            for name in real.domain
+        },
         pairs=k_way(real, synth, 2).tvd if len(real.domain) > 1 else 0.0,
         pair_noise=_pair_noise(model, measured, n),
         share_noise=_share_noise(real, measured, n),
@@ -258,13 +261,6 @@ def in_ranges(real: Records, synth: Records) -> tuple[Records, Records]:
         Records.of(merged, [maps[name][records.column(name)] for name in domain]) for records in (real, synth)
     )
     return first, second
-
-
-def _measure_errors(real: Records, synth: Records) -> dict[str, float]:
-    return {
-        name: float(np.abs(_compute_shares(real, name) - _compute_shares(synth, name)).sum()) / 2
-        for name in real.domain
-    }
 
 
 def _compute_shares(records: Records, name: str) -> Array:

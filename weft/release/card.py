@@ -71,11 +71,6 @@ def format_code_span(value: object) -> str:
     return f"{fence}{pad}{shown}{pad}{fence}"
 
 
-def format_yaml(value: Any) -> str:
-    """Format a plain value as YAML (a superset of JSON)."""
-    return json.dumps(value)
-
-
 def format_bullets(*lines: str) -> str:
     """Format lines as a Markdown list."""
     return "\n".join(f"- {line}" for line in lines)
@@ -412,24 +407,24 @@ def render_card(facts: dict[str, Any]) -> str:
 def _render_head(facts: dict[str, Any]) -> str:
     table, privacy = facts["table"], facts["privacy"]
     deniable = privacy["epsilon"] is None
-    return "\n".join(
+    return "\n".join(  # YAML, of which JSON is a subset
         [
             "---",
-            f"pretty_name: {format_yaml(table['file'])}",
+            f"pretty_name: {json.dumps(table['file'])}",
             f"tags: [synthetic, tabular, {'plausible-deniability' if deniable else 'differential-privacy'}, weft]",
             f"size_categories: [{_SIZES[min(max(len(str(table['rows'])) - 3, 0), 7)]}]",
             "privacy:",
             f"  private: {'false' if facts['stamps'] else 'true'}",
             *(
-                [f"  guarantee: {format_yaml(privacy['guarantee'])}"]
+                [f"  guarantee: {json.dumps(privacy['guarantee'])}"]
                 if deniable
                 else [
                     f"  epsilon: {at_most(privacy['epsilon'], 6)}",
                     f"  delta: {at_most(privacy['delta'], 6)}",
-                    f"  neighbours: {format_yaml(privacy['neighbours'])}",
+                    f"  neighbours: {json.dumps(privacy['neighbours'])}",
                 ]
             ),
-            f"method: {format_yaml(facts['method']['name'])}",
+            f"method: {json.dumps(facts['method']['name'])}",
             "---",
         ]
     )

@@ -66,9 +66,8 @@ class Studio:
         """Render a page."""
         return HTMLResponse(self._pages.get_template(f"{name}.html").render(**shown), status)
 
-    def start(self, table: Table, name: str, said: spoken.Spoken, ticket: str) -> Path:
-        """Start a command in the table's folder."""
-        folder = table.job(name)
+    def start(self, table: Table, folder: Path, said: spoken.Spoken, ticket: str) -> Path:
+        """Start a command in the table's folder, with a folder for the job."""
         return self.jobs.start(table.folder, lambda: [folder], ticket, lambda: (folder, said.words))
 
 

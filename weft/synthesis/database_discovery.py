@@ -25,7 +25,6 @@ from weft.methods import Method
 from weft.privacy import Budget, Ledger
 from weft.privacy.mechanisms import Release
 from weft.progress import Listener
-from weft.schema import Schema
 from weft.schema.database import MAX_CHILDREN, Database, RelatedTable, check_time
 from weft.synthesis.discovery import Discovered
 from weft.synthesis.discovery.search import MAX_ROWS_PER_UNIT, Search, collect_stated_facts
@@ -123,10 +122,6 @@ def _complete(table: RelatedTable, found: Discovered | None, database: Database)
     check_time(table.name, table.time, schema)
     direct = table.parent == database.root and found.unit_sizes is not None
     bound = choose_bound(table.max_children, found.unit_sizes) if direct else table.max_children
-    return replace(table, schema=_keep_keys(table, schema), max_children=bound)
-
-
-def _keep_keys(table: RelatedTable, schema: Schema) -> Schema:
-    """Return the schema with the stated columns of the table as they were: keys are ids."""
-    stated = {column.name: column for column in table.schema.columns if column.kind != "unknown"}
-    return replace(schema, columns=tuple(stated.get(column.name, column) for column in schema.columns))
+    stated = {column.name: column for column in table.schema.columns if column.kind != "unknown"}  # keys are ids
+    columns = tuple(stated.get(column.name, column) for column in schema.columns)
+    return replace(table, schema=replace(schema, columns=columns), max_children=bound)

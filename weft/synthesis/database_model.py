@@ -295,7 +295,9 @@ class FittedDatabase:
                 )
                 members, bits = np.arange(len(parent)), self._find_roles(table, records)
         own = Records.of(domain, [records.column(name)[members] for name in domain])
-        order = self._link(table, own, above, starts, _roles_of(rules, bits[members]), draw)
+        exact = sum(1 << number for number, rule in enumerate(rules) if rule.kind == "exactly_one")
+        roles = FamilyRoles(bits[members], exact, sum(1 << number for number in single))
+        order = self._link(table, own, above, starts, roles, draw)
         return SampledRows(own.take(order), parent, above.weight[parent] / np.maximum(sizes, 1)[parent])
 
     def _sample_histories(self, table: RelatedTable, above: SampledRows, draw: DrawSettings) -> SampledRows:
@@ -564,12 +566,6 @@ class FittedDatabase:
 def _sort_by(columns: list[Array], cells: Array, rng: np.random.Generator) -> Array:
     """Return the rows sorted by cells, then by columns, in random order within ties."""
     return np.lexsort([rng.random(len(cells)), *columns[::-1], cells])
-
-
-def _roles_of(rules: tuple[FamilyRule, ...], bits: Array) -> FamilyRoles:
-    exact = sum(1 << number for number, rule in enumerate(rules) if rule.kind == "exactly_one")
-    single = sum(1 << number for number, rule in enumerate(rules) if rule.kind == "at_most_one")
-    return FamilyRoles(bits, exact, single)
 
 
 def spread_role(

@@ -299,12 +299,6 @@ def public_edges(
     return [low, *inner, high]
 
 
-def equal_edges(low: float, high: float, bins: int) -> list[float]:
-    """Return the edges of equal-width bins, each the nearest float to its exact position."""
-    a, b = Fraction(low), Fraction(high)
-    return [float(a + (b - a) * i / bins) for i in range(bins)] + [high]
-
-
 class FloatBins:
     """Bins of floats between increasing edges, left-closed, the last one closed.
 

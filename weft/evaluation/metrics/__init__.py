@@ -7,9 +7,16 @@ Privacy: none. Results are computed from the real rows without noise: they are P
 
 from __future__ import annotations
 
-from weft.evaluation.metrics.association import associations, cramers_v
 from weft.evaluation.metrics.classification import Misclassification, svm_misclassification
-from weft.evaluation.metrics.marginal_distances import Coverage, KWay, coverage, distances, k_way
+from weft.evaluation.metrics.marginal_distances import (
+    Coverage,
+    KWay,
+    associations,
+    coverage,
+    cramers_v,
+    distances,
+    k_way,
+)
 from weft.evaluation.metrics.range_query_error import Query, RangeQueries, draw_queries, range_queries, shares
 
 __all__ = [

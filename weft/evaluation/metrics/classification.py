@@ -56,11 +56,6 @@ def train_and_predict(classifier: Any, features: Any, labels: NDArray[Any], test
         return np.asarray(classifier.predict(test))
 
 
-def find_majority_label(labels: NDArray[Any]) -> int:
-    """Return the most frequent label (the lowest one of a tie)."""
-    return int(np.bincount(labels).argmax())
-
-
 def require_enough_rows(rows: int) -> None:
     """Raise DataError if no training or test rows are left."""
     if rows < 1:
@@ -129,7 +124,7 @@ def svm_misclassification(
         tuple(domain.names[t] for t in targets),
         rates(synth_rows, rows, domain, targets),
         rates(real_rows, rows, domain, targets),
-        np.array([np.mean(rows[:, t] != find_majority_label(real_rows[:, t])) for t in targets]),
+        np.array([np.mean(rows[:, t] != np.bincount(real_rows[:, t]).argmax()) for t in targets]),
     )
 
 

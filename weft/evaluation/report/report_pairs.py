@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from weft.evaluation.metrics import associations, cramers_v, distances
-from weft.evaluation.metrics.association import large_pairs, pair_batches
+from weft.evaluation.metrics.marginal_distances import large_pairs, pair_batches
 from weft.evaluation.report.report_codes import Floats, Grouping, View, shares_of
 from weft.evaluation.report.report_figures import STRONG, MarginalFigures, PairFigures, PairGrid
 from weft.marginals.counting import count_marginals

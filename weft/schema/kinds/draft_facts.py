@@ -21,7 +21,6 @@ COMMON = 200
 """Number of texts that are listed in that case."""
 SPIKE = 0.2
 """Threshold on the share of rows with one value, above which the draft suggests this value as special."""
-_ID_SHARE = 0.9
 _ROWS_EACH = 20  # mean rows per person; above this threshold, a text rather identifies a place or a device
 
 
@@ -63,11 +62,6 @@ class ColumnEvidence:
     def counts(self) -> NDArray[np.int64]:
         """Number of rows with each of the different values."""
         return self._counted[1]
-
-    @property
-    def looks_unique(self) -> bool:
-        """Whether nearly all values differ."""
-        return len(self.values) >= 20 and len(self.different) > _ID_SHARE * len(self.values)
 
     def looks_like_somebody(self, named: bool, person: bool = False) -> bool:
         """Return whether values repeat as person ids do: many values with a few rows each.

@@ -30,6 +30,7 @@ _MAX_PLACES = 4
 
 _NUMBERED = r"^[A-Za-z0-9_/.-]*[0-9]{4}[A-Za-z0-9_/.-]*$"
 _UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_UNIQUE_SHARE = 0.9
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def _guess_text_id(evidence: ColumnEvidence) -> Guess | None:
     different, rows, name = evidence.different, len(evidence.values), evidence.name
     pattern = _find_pattern(different)
     named = _has_prefix(different) or names_id(name)
-    if len(different) > MAX_CODES or evidence.looks_unique:
+    if len(different) > MAX_CODES or (rows >= 20 and len(different) > _UNIQUE_SHARE * rows):
         reason = "Nearly every value differs: a generated id."
         return Guess({"kind": "id", "pattern": pattern}, reason, repeats=named and len(different) < rows)
     person = names_person(name)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from weft.schema.kinds.draft_facts import ColumnEvidence, Guess, find_sentinels, with_codes, with_spikes
 from weft.schema.kinds.kind import Coder, ColumnError, Label, Policies
 from weft.schema.kinds.numeric_bins import GridCoder, Number, Scale, small_decimal
-from weft.values.bins import BinGrid, FloatBins, equal_edges, equal_width, public_edges
+from weft.values.bins import BinGrid, FloatBins, equal_width, public_edges
 from weft.values.storage import Carrier, Decimals, Integers, ScaledFloats, decimal_array, floats_of, write_floats
 from weft.values.text_columns import TextDecimals
 from weft.values.text_numbers import is_text, read_floats
@@ -60,7 +60,11 @@ class Real(Number):
         if self.edges is not None:
             return self.edges
         if self.bins is not None:
-            return equal_edges(low, high, int(self.bins))
+            a, width = (
+                Fraction(low),
+                Fraction(high) - Fraction(low),
+            )  # each edge is the nearest float to its exact place
+            return [float(a + width * i / int(self.bins)) for i in range(int(self.bins))] + [high]
         return public_edges(low, high, self.decimals, dtype)
 
     def plain_type(self) -> pa.DataType:

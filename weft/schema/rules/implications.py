@@ -49,7 +49,8 @@ class Clause:
         if not len(rows):
             return
         good = np.flatnonzero(self.applies(block) & (all_hold(self.then, block) != self.negate))
-        if not self._blanks:
+        # Values that only become missing require no donor.
+        if self.negate or any(condition != Condition(missing=True) for _, condition in self.then):
             # A donor that agrees in the columns of `when` is preferred: it preserves correlations.
             for kept in ([name for name, _ in self.when], []):
                 donors = block.matching(kept, rows, good, rng)
@@ -57,11 +58,6 @@ class Clause:
                 rows = rows[donors < 0]
         for name, condition in self.then:
             self._redraw(block, name, condition, rows, rng)
-
-    @property
-    def _blanks(self) -> bool:
-        """Whether `then` only makes values missing, which requires no donor."""
-        return not self.negate and all(condition == Condition(missing=True) for _, condition in self.then)
 
     def _redraw(self, block: Block, name: str, condition: Condition, rows: Rows, rng: np.random.Generator) -> None:
         rows = rows[condition.holds(block[name].take(rows)) == self.negate]

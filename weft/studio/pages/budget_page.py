@@ -60,7 +60,8 @@ def choose(studio: TheStudio, table: TheTable, given: Annotated[BudgetForm, Form
     if given.then == "run":
         return redirect_to(f"/t/{table.id}/runs/{start_run(studio, table, given.ticket)}")
     if given.then == PLAN:
-        studio.start(table, PLAN, spoken.write_plan_command(table), f"{_make_plan_key(table)}-{table.facts.epsilon:g}")
+        ticket = f"{_make_plan_key(table)}-{table.facts.epsilon:g}"
+        studio.start(table, table.job(PLAN), spoken.write_plan_command(table), ticket)
     return redirect_to(f"/t/{table.id}/budget")
 
 

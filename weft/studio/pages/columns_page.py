@@ -106,7 +106,7 @@ def text(studio: TheStudio, table: TheTable, text: Annotated[str, Form()] = "") 
 @router.post("/t/{table}/columns/draft")
 def draft(studio: TheStudio, table: TheTable, ticket: Annotated[str, Form()]) -> Response:
     """Draft a schema from the rows, for review."""
-    studio.start(table, DRAFT, spoken.write_draft_command(table), ticket)
+    studio.start(table, table.job(DRAFT), spoken.write_draft_command(table), ticket)
     return redirect_to(f"/t/{table.id}/columns")
 
 
@@ -117,7 +117,7 @@ def find(
     """Discover a schema privately, at a cost."""
     if table.facts.unit is None:
         raise SchemaError("state first who is protected, on the table page")
-    studio.start(table, FIND, spoken.write_discovery_command(table, epsilon), ticket)
+    studio.start(table, table.job(FIND), spoken.write_discovery_command(table, epsilon), ticket)
     return redirect_to(f"/t/{table.id}/columns")
 
 

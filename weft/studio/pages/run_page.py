@@ -263,8 +263,7 @@ def more(
     folder = table.run(number)
     made = 1 + len(list(folder.glob("more-*.csv")))
     said = spoken.write_sample_command(number, rows, _split_conditions(where), f"more-{made}.csv")
-    place = folder / "more-job"
-    studio.jobs.start(table.folder, lambda: [place], ticket, lambda: (place, said.words))
+    studio.start(table, folder / "more-job", said, ticket)
     return redirect_to(f"/t/{table.id}/runs/{number}#more")
 
 
@@ -278,8 +277,7 @@ def make(
 ) -> Response:
     """Make the reports of a run that was cancelled after its table was written, or its evidence pack, at no cost."""
     said = (spoken.write_report_commands if what == "reports" else spoken.write_evidence_command)(table, number)
-    place = table.run(number) / f"{what}-job"
-    studio.jobs.start(table.folder, lambda: [place], ticket, lambda: (place, said.words))
+    studio.start(table, table.run(number) / f"{what}-job", said, ticket)
     return redirect_to(f"/t/{table.id}/runs/{number}")
 
 

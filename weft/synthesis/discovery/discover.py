@@ -37,8 +37,8 @@ from weft.synthesis.discovery.entries import (
     Doors,
     Settings,
     choose_other_word,
+    find_public_list,
     merge_missing,
-    round_share,
     settle_entry,
 )
 from weft.synthesis.discovery.kind_inference import Decision, decide_kind, decide_time
@@ -58,7 +58,6 @@ from weft.synthesis.discovery.probes import (
     require_steps,
     shape_look,
 )
-from weft.synthesis.discovery.public_lists import find_public_list
 
 PERSONS = 0.1  # part of the share for rows per person, if they decide the contribution bound
 BOUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
@@ -216,9 +215,8 @@ class Discovery:
             if known.need == "text":
                 unique = number - noise > UNIQUE * rows and "kind" not in self._stated(name)
                 entry = {"kind": "id", "pattern": "{}"} if unique else known.entry
-                self._known[name] = replace(known, entry=entry, need="" if unique else "values")
-                if unique:
-                    self._known[name] = replace(self._known[name], why="text that rarely repeats: an id")
+                why = "text that rarely repeats: an id" if unique else known.why
+                self._known[name] = replace(known, entry=entry, need="" if unique else "values", why=why)
             elif number > NAMED_UNIQUE * rows:
                 self._known[name] = Decision(
                     {"kind": "id", "pattern": "{}"}, "", rows, "numbers that rarely repeat: an id"
@@ -300,7 +298,7 @@ class Discovery:
         lost = 1.0 - sum(each.count for each in values.values()) / rows if rows > 0 else 0.0
         entry = {**known.entry, "values": sorted({*values, other}), "other": other}
         if self._left_over(name, values):
-            entry["lost_share"] = round_share(lost)
+            entry["lost_share"] = round(min(max(lost, 0.0), 1.0), 3)
         return replace(known, entry=entry, need="", why=told)
 
     def _measure(

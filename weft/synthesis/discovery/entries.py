@@ -1,9 +1,19 @@
-"""Discovered schema entries, under which no row is refused."""
+"""Discovered schema entries, under which no row is refused, and public lists that complete lists of values.
+
+If all common values of a column that discovery found are on one public list (`public_lists.toml`: states, countries,
+currencies, weekdays, answers, test results), the column gets the whole list: rare values need not exceed a release
+threshold, because a public list does not depend on the rows.
+
+Privacy: post-processing of released values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib.resources import files
 from typing import Any
 
 import pyarrow as pa
@@ -64,6 +74,9 @@ PAID = (
     *("type", "prefix", "lost_share"),
 )
 
+MIN_FOUND = {6: 1, 12: 2, 400: 3}
+"""Minimum number of values that were found, all on the list, by the largest length of a list."""
+
 
 def settle_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry under which no row is refused."""
@@ -87,13 +100,39 @@ def choose_other_word(values: Iterable[str]) -> str:
     return next(word for depth in range(len(listed) + 1) if (word := "(" * depth + OTHER + ")" * depth) not in listed)
 
 
-def round_share(share: float) -> float:
-    """Round a noisy share for a schema file: clipped to [0, 1], three decimals."""
-    return round(min(max(share, 0.0), 1.0), 3)
-
-
 def merge_missing(*entries: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the markers of missing values of several entries."""
     told = [entry["missing"] for entry in entries if entry.get("missing")]
     markers = [marker for each in told if isinstance(each, list | tuple) for marker in each]
     return {"missing": list(dict.fromkeys(markers)) or True} if told else {}
+
+
+@lru_cache
+def _collect_lists() -> tuple[frozenset[str], ...]:
+    """Return all lists in the usual spellings, shortest first."""
+    text = (files(__package__) / "public_lists.toml").read_text(encoding="utf-8")
+    made = {each for words in tomllib.loads(text).values() for each in _spell(words)}
+    return tuple(sorted(made, key=lambda each: (len(each), sorted(each))))
+
+
+def _spell(words: Collection[str]) -> Iterator[frozenset[str]]:
+    yield frozenset(words)
+    yield frozenset(word.upper() for word in words)
+    yield frozenset(word.lower() for word in words)
+    yield frozenset(word[:1].upper() + word[1:] for word in words)
+
+
+def find_public_list(found: Collection[str]) -> frozenset[str]:
+    """Return the shortest public list that contains all values that were found; empty if there is none.
+
+    >>> sorted(find_public_list(["Mon", "Tue"]))
+    ['Fri', 'Mon', 'Sat', 'Sun', 'Thu', 'Tue', 'Wed']
+    >>> find_public_list(["Mon", "Holiday"])
+    frozenset()
+    """
+    values = set(found)
+    for listed in _collect_lists():
+        least = next((few for most, few in MIN_FOUND.items() if len(listed) <= most), len(listed))
+        if len(values) >= least and values <= listed:
+            return listed
+    return frozenset()

@@ -125,8 +125,9 @@ class Search:
             )
         types = {field.name: field.type for field in table.columns()}
         # A single row may have determined the unit (days, seconds, nanoseconds): use one type for all.
-        types |= {n: _FRAME_TYPES[kind] for n, kind in _temporal_kinds(table).items() if n in types}
-        _require_stated_kinds(table, {c.name: str(dict(c.stated).get("kind", "")) for c in schema.unknown})
+        kinds = {name: str(get_declared_kind(each)["kind"]) for name, each in table.ambiguous_types().items()}
+        types |= {n: _FRAME_TYPES[kind] for n, kind in kinds.items() if n in types and kind in _FRAME_TYPES}
+        _require_stated_kinds(kinds, {c.name: str(dict(c.stated).get("kind", "")) for c in schema.unknown})
         for name in names:
             if name not in types:
                 raise SchemaError(f'column "{name}": the table has no such column. Remove it from the schema')
@@ -185,18 +186,12 @@ class Search:
 _FRAME_TYPES = {"datetime": pa.timestamp("us"), "duration": pa.duration("us")}
 
 
-def _temporal_kinds(table: PrivateTable) -> dict[str, str]:
-    kinds = {name: str(get_declared_kind(each)["kind"]) for name, each in table.ambiguous_types().items()}
-    return {name: kind for name, kind in kinds.items() if kind in _FRAME_TYPES}
-
-
-def _require_stated_kinds(table: PrivateTable, stated: Mapping[str, str]) -> None:
+def _require_stated_kinds(every: Mapping[str, str], stated: Mapping[str, str]) -> None:
     """Refuse data frame columns of dates, times or booleans whose kind is not stated.
 
     Privacy: a frame does not record how such values were written. If one row is not a date, the library keeps all rows
     as text; without a stated kind, that row would decide how all others are read.
     """
-    every = {name: str(get_declared_kind(each)["kind"]) for name, each in table.ambiguous_types().items()}
     kinds = {name: kind for name, kind in every.items() if name in stated and stated[name] != kind}
     if not kinds:
         return

@@ -438,7 +438,9 @@ def refuse_for(method: str, options: Mapping[str, Any], plan: MarginalPlan, acce
 def extract_plan(method: str, options: Mapping[str, Any]) -> tuple[MarginalPlan | None, dict[str, Any]]:
     """Return the plan in a method's options, and the other options; a plain list of marginals stays an option."""
     given = options.get("marginals")
-    if given is None or isinstance(given, list | tuple) or (isinstance(given, str) and not _names_a_plan(given)):
+    text = given if isinstance(given, str) else ""
+    toml = "\n" in text or "=" in text or text.endswith(".toml") or Path(text).is_file()  # TOML of a plan, or its path
+    if given is None or isinstance(given, list | tuple) or (isinstance(given, str) and not toml):
         return None, {name: value for name, value in options.items() if value is not None or name != "marginals"}
     if not takes_option(method, "marginals"):
         able = ", ".join(name for name in METHODS if takes_option(name, "marginals"))
@@ -446,11 +448,6 @@ def extract_plan(method: str, options: Mapping[str, Any]) -> tuple[MarginalPlan 
     if not isinstance(given, str | PathLike | Mapping | MarginalPlan):
         raise PlanError("marginals must be a plan (a path, TOML text or a MarginalPlan) or a list of lists of columns.")
     return MarginalPlan.read(given), {name: value for name, value in options.items() if name != "marginals"}
-
-
-def _names_a_plan(given: str) -> bool:
-    """Return whether a text is the TOML of a plan, or its path."""
-    return "\n" in given or "=" in given or given.endswith(".toml") or Path(given).is_file()
 
 
 BY_MECHANISM: dict[str, AccountingName] = {"gaussian": "gaussian", "geometric": "pure"}  # the exact accounting
