@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import contingency
 
-from weft.evaluation.metrics import association as module
 from weft.evaluation.metrics import associations
+from weft.evaluation.metrics import marginal_distances as module
 
 
 def test_cramers_v_by_hand(table):

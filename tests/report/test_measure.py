@@ -6,7 +6,7 @@ import pytest
 from weft_lab.scorecard import pairwise_l1
 
 from weft.errors import DataError, ModelFileError, WeftError
-from weft.evaluation.metrics import association, associations, k_way
+from weft.evaluation.metrics import associations, k_way, marginal_distances
 from weft.evaluation.report.editions import read_coded
 from weft.evaluation.report.measure_report import measure_private, measure_releasable
 from weft.evaluation.report.report_pairs import compare_pairs
@@ -20,7 +20,7 @@ from weft.synthesis import model_file as modelfile
 def test_pairs_agree_with_the_evaluation(real, synth, monkeypatch):
     expected = [associations(table) for table in (real, synth)]
     for dense in (1 << 18, 10):  # the second way counts sparsely
-        monkeypatch.setattr(association, "_DENSE_CELLS", dense)
+        monkeypatch.setattr(marginal_distances, "_DENSE_CELLS", dense)
         found = compare_pairs(real, synth)
         upper = np.triu_indices(len(real.domain), 1)
         assert np.allclose(found.distance[upper], pairwise_l1(real, synth).matrix[upper] / 2, atol=1e-12)

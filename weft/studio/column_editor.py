@@ -96,7 +96,12 @@ def list_shown_columns(
     every = [_make_shown_column(name, entry) for name, entry in document.get("columns", {}).items()]
     if typed is None:
         return every
-    return [_apply_typed_fields(each, typed) if each.name == column else each for each in every]
+    return [
+        replace(each, kind=typed.get("kind", each.kind), form={key: typed.get(key, "") for key in each.form})
+        if each.name == column
+        else each
+        for each in every
+    ]
 
 
 def list_rules(text: str) -> list[str]:
@@ -246,11 +251,6 @@ def _make_shown_column(name: str, entry: Mapping[str, Any]) -> ColumnShown:
     if not any(key in entry for key in ("edges", "after", "pieces")):
         facts += [FactShown(key, "found privately", "found") for key in left]
     return ColumnShown(name, kind, KINDS_SHOWN.get(kind, kind), facts, _make_form(entry))
-
-
-def _apply_typed_fields(column: ColumnShown, typed: Mapping[str, str]) -> ColumnShown:
-    form = {key: typed.get(key, "") for key in column.form}
-    return replace(column, kind=typed.get("kind", column.kind), form=form)
 
 
 def _make_form(entry: Mapping[str, Any]) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from os import PathLike
@@ -16,6 +15,7 @@ from weft.encoding import Codec
 from weft.errors import DataError, SchemaError, WeftError
 from weft.evaluation.report.measure_report import SEED, measure_private, measure_releasable
 from weft.evaluation.report.report_figures import Report
+from weft.io.atomic_files import hash_file
 from weft.io.dialect import DEFAULT_DIALECT, Dialect
 from weft.io.formats import replace_ending
 from weft.io.table_files import open_files
@@ -45,9 +45,8 @@ def check_release(table: Path, fitted: Fitted) -> None:
             f"{table}: no valid card ({card.name}) shows that this model generated the table. Never pass a private "
             f"table here. {REMEDY}"
         )
-    with table.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() != facts["sha256"]:
-            raise WeftError(f"{table}: does not match {card.name}: it is another table, or was modified. {REMEDY}")
+    if hash_file(table) != facts["sha256"]:
+        raise WeftError(f"{table}: does not match {card.name}: it is another table, or was modified. {REMEDY}")
     if facts["conditions"]:
         raise WeftError(
             f"{table}: a conditional sample, according to {card.name}: a report would compare a part of the table with "

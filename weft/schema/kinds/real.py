@@ -60,11 +60,8 @@ class Real(Number):
         if self.edges is not None:
             return self.edges
         if self.bins is not None:
-            a, width = (
-                Fraction(low),
-                Fraction(high) - Fraction(low),
-            )  # each edge is the nearest float to its exact place
-            return [float(a + width * i / int(self.bins)) for i in range(int(self.bins))] + [high]
+            first, width = Fraction(low), Fraction(high) - Fraction(low)  # so that each edge is rounded once
+            return [float(first + width * i / int(self.bins)) for i in range(int(self.bins))] + [high]
         return public_edges(low, high, self.decimals, dtype)
 
     def plain_type(self) -> pa.DataType:
