@@ -3,8 +3,6 @@
 Ranges are validated first: with an invalid option, a run would fail or never end after its first charge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin, get_type_hints

@@ -3,8 +3,6 @@
 Messages name the file or column and the remedy, and never quote a value or a count from private rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 

@@ -1,7 +1,5 @@
 """File names and directory synchronisation, shared by all kinds of output files."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

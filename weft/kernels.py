@@ -3,8 +3,6 @@
 Importing numba and loading its registries takes about as long as a small release, and many runs call no kernel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Memory plan: how the memory of a run is divided, before anything is spent."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Self

@@ -4,8 +4,6 @@ Privacy: events contain stage names, step numbers and notes from noisy or public
 reports on a fixed grid of shares, so that neither the events nor their number depend on the number of rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

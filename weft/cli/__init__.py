@@ -1,7 +1,5 @@
 """The command line. Commands import heavy libraries when they run, so that `weft --help` is fast."""
 
-from __future__ import annotations
-
 import sys
 from functools import cached_property
 from importlib.metadata import entry_points

@@ -1,7 +1,5 @@
 """`weft evidence`: write the evidence pack of a release."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

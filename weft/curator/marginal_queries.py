@@ -1,7 +1,5 @@
 """Marginal queries: whole marginals, interaction terms, and the number of rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

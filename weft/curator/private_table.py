@@ -1,7 +1,5 @@
 """Access to a private table: callers get a curator, never the rows."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

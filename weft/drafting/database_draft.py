@@ -5,8 +5,6 @@ that several tables share and whose values never repeat in one of them is propos
 rows, so it is marked in `from_data` and refused until it is reviewed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

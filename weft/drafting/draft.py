@@ -4,8 +4,6 @@ Its facts are read from private rows. Each one is marked in `from_data`, and a s
 wherever the guarantee depends on it. Text is read as written, other formats in their own types.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Review a drafted schema: list the facts that were read from private rows, and accept, edit or remove each one."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass

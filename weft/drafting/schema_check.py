@@ -1,7 +1,5 @@
 """Check a schema before any budget is spent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

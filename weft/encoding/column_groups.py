@@ -4,8 +4,6 @@ Each row is encoded independently by lookup in a public table. Combinations that
 can sample them, and no budget is spent on them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -7,8 +7,6 @@ range are found from values decoded from neighbouring codes. Columns computed fr
 formulas, pieces of dates) are only checked on the rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

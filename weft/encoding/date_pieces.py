@@ -4,8 +4,6 @@ The date is not a column of the table. It is assembled from the pieces of each r
 computed from the date during decoding. Synthetic dates are therefore valid, and weekday patterns are modelled.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Privacy: repair reads only synthetic rows. It is post-processing, costs no budget, and no guarantee depends on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compile each rule to its cheapest safe form: one attribute of possible combinations, or repair of synthetic rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

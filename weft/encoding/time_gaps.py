@@ -5,8 +5,6 @@ each power of two. A step is the resolution of the time column: 1 for integers, 
 Cells do not depend on rows, so a code depends on two rows of one family only.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -30,8 +30,6 @@ at most W / K', and the families of a unit to W. The time since the previous row
 Nothing about the rows that were dropped or kept is reported.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -15,8 +15,6 @@ such rows were one unit, each of these persons could displace another, which rep
 doubles the influence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Open tables from all kinds of sources: data frames, files and addresses."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ A file is created without a name in the folder for temporary files (`TMPDIR`), s
 nothing is left behind however this process ends, even by `kill -9`. The operating system caches it in free memory.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """List the distinct values of columns whose values no schema states, for discovery."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -6,8 +6,6 @@ of siblings is that of their noise, if all pairs of attributes are measured. Err
 read.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Any

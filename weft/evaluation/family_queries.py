@@ -9,8 +9,6 @@ families.
 Privacy: post-processing of released measurements, at no further cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -5,8 +5,6 @@ large one: counts and noise are scaled down together, so that every decision of 
 be scaled below one row, so each simulated row represents at most `SHRUNK` rows, up to `MAX_SIMULATED_ROWS`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -12,8 +12,6 @@ sum of sigma^2 times the squared coefficients. Coefficients are products over at
 squares: no array larger than the answer is needed.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

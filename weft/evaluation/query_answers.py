@@ -7,8 +7,6 @@ synthetic rows, for queries that codes cannot answer (a derived column, a condit
 Privacy: post-processing of released measurements, at no further cost.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Byte streams of text files: decompressed, transcoded to UTF-8, with a first part that can be inspected."""
 
-from __future__ import annotations
-
 import codecs
 import sys
 import zipfile

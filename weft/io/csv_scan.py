@@ -14,8 +14,6 @@ total odd, so that a quote is still open at the end; the whole file is then refu
 character, each line is a record, and no quote can be left open.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables of a database with their declared keys and foreign keys, from its catalogue; no row is read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -13,8 +13,6 @@ Privacy: under every dialect, each row is parsed independently of all other rows
 - The decimal mark and the markers of missing values are applied to each field separately.
 """
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields

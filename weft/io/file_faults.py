@@ -1,7 +1,5 @@
 """Diagnose unreadable files, without quoting them: damage, or another format, separator or encoding."""
 
-from __future__ import annotations
-
 import csv
 import os
 import re

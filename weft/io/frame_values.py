@@ -1,7 +1,5 @@
 """Recognise data frames without importing their libraries, and convert their objects to the text of CSV cells."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from importlib import import_module

@@ -7,8 +7,6 @@ query, every word that names a file counts as read: an output refused by mistake
 input overwritten by mistake is lost.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import glob
 import os

@@ -1,7 +1,5 @@
 """Convert columns of text to the schema's types, value by value."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -7,8 +7,6 @@ subtracts a threshold tau and truncates at zero, so a cell with count q has erro
 closed form. Geometric noise is treated as Gaussian noise of the same sigma, which is a tenth too large in mean.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ bits is the number of rows with an even number of ones among them, minus the num
 interaction of the attributes of these bits, and may be as large as the table where no smaller marginal shows anything.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

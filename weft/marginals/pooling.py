@@ -1,7 +1,5 @@
 """Inverse-variance pooling of noisy marginals: estimates of a clique, of the total and of projections."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -15,8 +15,6 @@ variation distance to the true tables, 10 attributes of up to 20 values, 20,000 
 .0107/.0107, .0854/.0865, .250/.265, .404/.462 for noise of 10, 100, 500, 2000 counts per cell.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

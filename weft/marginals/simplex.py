@@ -5,8 +5,6 @@ computes tau by sorting; `find_simplex_threshold`, the kernel for many tables, u
 function tau -> sum(max(v - tau, 0)) - total, which is exact after a few passes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from weft.kernels import kernel

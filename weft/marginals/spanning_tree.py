@@ -1,7 +1,5 @@
 """Maximum spanning trees of a weight matrix or of scored attribute pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

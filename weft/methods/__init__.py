@@ -1,7 +1,5 @@
 """Methods: one synthesis algorithm per file. A method is given a curator, never an engine."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import fields

@@ -3,8 +3,6 @@
 The "Marginals" baseline of BSG (PVLDB 2017), which every other method should outperform.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

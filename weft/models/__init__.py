@@ -1,7 +1,5 @@
 """Models: distributions estimated from noisy measurements, from which records are sampled."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points

@@ -1,7 +1,5 @@
 """Convert fractional expected counts to integer counts by systematic sampling."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -7,8 +7,6 @@ pattern.
 Privacy: maps and patterns come from public facts or released answers, so this is post-processing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -6,8 +6,6 @@ merged into a code are allowed (`RecodedModel`). A model that can sample under e
 chains, implements `conditioned`. For any other model, records are sampled unconditionally and filtered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 

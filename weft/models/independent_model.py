@@ -1,7 +1,5 @@
 """Model of independent attributes: one distribution per attribute."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce

@@ -1,7 +1,5 @@
 """Model over merged values that splits them into the original values when it samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self

@@ -4,8 +4,6 @@ Every function raises a ModelFileError that names the problem, unless numbers ar
 known attributes, and arrays have the expected shape, type and range.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -25,8 +25,6 @@ Noise laws and slack: if all answers are within a total variation distance t of 
 each side, so G(b + t) + t and advantage + 2 t hold.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

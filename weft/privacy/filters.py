@@ -16,8 +16,6 @@ Answers that follow their distribution only up to a total-variation distance (sl
 paid from a reserved part of delta: distances add up, and a total of t adds (1 + e^epsilon) t to delta.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal, get_args
 

@@ -6,8 +6,6 @@ protects against accidents and careless edits. An attacker who recomputes all ha
 file, cannot be detected from the file alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The ledger of a run: every query and its cost, append-only, recorded before any row is read."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -22,8 +22,6 @@ Every draw takes the same work except those decided exactly: a fraction of about
 at scale 10 and one in 10**5 at scale 10**7, so the running time reveals almost nothing about the noise.
 """
 
-from __future__ import annotations
-
 import math
 import os
 from abc import ABC, abstractmethod

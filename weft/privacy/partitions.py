@@ -13,8 +13,6 @@ t of M*, on both tables, for each column: P(M(D) in S) <= P(M*(D) in S) + t <= e
 P(M(D') in S) + delta + (1 + e^eps) t. The ledger pays t from delta as slack.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import pairwise

@@ -7,8 +7,6 @@ mechanism, records from seeds). The charges were made before any row was read, s
 the ledger lists; neither can know of a query that it omits.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable

@@ -3,8 +3,6 @@
 Privacy: everything is computed from the fitted model, its schema and its ledger; no private row is read.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import unicodedata

@@ -3,8 +3,6 @@
 Privacy: everything is computed from the fitted model, its ledger and synthetic rows; no private row is read.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -10,8 +10,6 @@
 Privacy: everything is computed from the card, which is released; no private row is read.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Rows are checked block by block; columns of checks that compare rows of differen
 Only synthetic rows are read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ seed gives the same files on any number of executors, and a task that Spark repe
 Privacy: post-processing; only the fitted model is sent to the executors.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 import shutil

@@ -7,8 +7,6 @@ careless editing. It does not detect forgery, since a forger can write a consist
 the private rows, which only the curator has seen.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import shlex

@@ -1,7 +1,5 @@
 """Recognise ids, person ids and codes by column name. Names are public; no row is read."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

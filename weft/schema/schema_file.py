@@ -1,7 +1,5 @@
 """Read and write schema files in TOML; errors name the line."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

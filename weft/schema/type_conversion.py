@@ -1,7 +1,5 @@
 """Convert columns to the types of the schema. A value never causes a failure: unreadable values become null."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

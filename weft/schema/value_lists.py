@@ -3,8 +3,6 @@
 Lists are resolved when the schema is read, so that columns and model files contain the values themselves.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -12,8 +12,6 @@ so each start has a random host name, `weft-RANDOM.localhost`: browsers resolve 
 knows the name, and its cookie is sent to no other host.
 """
 
-from __future__ import annotations
-
 import hashlib
 import html
 import os

@@ -1,7 +1,5 @@
 """The commands that the studio runs, as shown on its pages, and their equivalents in Python."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ opened later and a restarted studio show the same. Cancelling sends the signal t
 are recorded, and no partial file is left behind (decision 012).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

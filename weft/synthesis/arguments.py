@@ -1,7 +1,5 @@
 """Validate arguments of the Python interface."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from importlib import import_module

@@ -8,8 +8,6 @@ meet the conditions are kept, and sampling is repeated until there are enough. C
 (formulas, differences, a day within a coarse code, repair by a rule) cost time, not exactness. The work is bounded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

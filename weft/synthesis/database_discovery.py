@@ -6,8 +6,6 @@ themselves; the rows of deeper tables are given the key of their unit in place o
 that is chosen privately, and its queries have the sensitivity of this bound (`QueryBase.of_bound`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

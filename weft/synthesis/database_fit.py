@@ -10,8 +10,6 @@
 Every query is charged to one ledger, whose privacy unit is the value of the root's key (`weft.engines.family_rows`).
 """
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ to families so that the released tables of siblings and of parents and children 
 Privacy: post-processing of released answers; no private row is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

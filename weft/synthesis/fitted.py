@@ -1,7 +1,5 @@
 """The result of a fit, and the conversion of its records to rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -5,8 +5,6 @@ with all others. Which columns never change is declared (`per_unit`), or found f
 from the same source, and the released tables are joined again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ A fit starts from a `FitPlan` (`weft.synthesis.fit_plan`) and returns a `Fitted`
 implemented by the package that it calls.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress

@@ -9,8 +9,6 @@ change the spelling of any other row. Values that a guess may have changed irrev
 (`has_ambiguous_numbers`, `require_exact_floats`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

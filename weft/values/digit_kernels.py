@@ -1,7 +1,5 @@
 """Compiled loops that parse whole numbers from text and map integers to codes, without temporary arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from weft.kernels import kernel

@@ -1,7 +1,5 @@
 """Conversion between Arrow arrays and exact integers: how each Arrow type stores numbers and dates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 

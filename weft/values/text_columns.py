@@ -1,7 +1,5 @@
 """Carriers for text columns: numbers, dates and times written as text, converted to exact integers and back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -1,7 +1,5 @@
 """Parsing of numbers and dates in text columns; unreadable texts are marked, never raised."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from contextlib import suppress

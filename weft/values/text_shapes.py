@@ -4,8 +4,6 @@ Privacy: the list is fixed before any row is read, and each text is classified i
 is a marginal like any other: a row adds one to one of its cells.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product

@@ -3,8 +3,6 @@
 Metadata is written by a person, so each fact is public. Facts that a format does not state are left out.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Column descriptions in terms that every metadata format supports."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from dataclasses import dataclass

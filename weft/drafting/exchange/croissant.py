@@ -1,7 +1,5 @@
 """Croissant: metadata of machine-learning data sets, in JSON-LD based on schema.org."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from weft.drafting.exchange.column_metadata import describe_columns

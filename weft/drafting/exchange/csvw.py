@@ -1,7 +1,5 @@
 """CSV on the Web (CSVW): the metadata file of a CSV file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

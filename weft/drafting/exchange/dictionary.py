@@ -3,8 +3,6 @@
 Values are written `a|b|c`, with labels `1=yes; 2=no` (only the codes are kept), or as a range `0-120`.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections.abc import Mapping, Sequence

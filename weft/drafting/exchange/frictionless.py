@@ -1,7 +1,5 @@
 """Frictionless Table Schema, alone or in a Data Package."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

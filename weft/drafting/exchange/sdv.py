@@ -1,7 +1,5 @@
 """SDV metadata in JSON, of one or several tables: `columns`, each with an `sdtype`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

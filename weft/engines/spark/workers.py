@@ -4,8 +4,6 @@ All are deterministic and without side effects: computed again, after a worker w
 same result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice

@@ -5,8 +5,6 @@ Each is a function of two tables of encoded records over one domain, and of a se
 Privacy: none. Results are computed from the real rows without noise: they are PRIVATE and for the curator only.
 """
 
-from __future__ import annotations
-
 from weft.evaluation.metrics.classification import Misclassification, svm_misclassification
 from weft.evaluation.metrics.marginal_distances import (
     Coverage,

@@ -1,7 +1,5 @@
 """Aligned counts of two tables over any attributes, dense if there are few cells and sparse otherwise."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

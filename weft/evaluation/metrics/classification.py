@@ -1,7 +1,5 @@
 """Misclassification rates of SVMs trained on either table (PrivMRF and PrivSyn)."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from importlib import import_module

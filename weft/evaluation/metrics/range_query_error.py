@@ -1,7 +1,5 @@
 """Error of range queries: the difference between two tables in the share of rows within a box of codes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

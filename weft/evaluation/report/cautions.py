@@ -1,7 +1,5 @@
 """Cautions of the report: inaccurate columns and pairs, broken rules, changed distributions of numbers and dates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ numbers of their children, children with the columns of their parent, and pairs 
 Privacy: none. Every page compares with the private tables and is PRIVATE.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from html import escape

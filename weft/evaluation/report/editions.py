@@ -1,7 +1,5 @@
 """Create the two editions of a report from the files of a release, after checking that the table is a release."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from os import PathLike

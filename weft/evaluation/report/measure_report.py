@@ -1,7 +1,5 @@
 """Compute the figures of a report: against the real rows (PRIVATE), or against released measurements only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

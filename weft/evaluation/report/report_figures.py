@@ -1,7 +1,5 @@
 """Data classes of a report's figures, which the HTML page shows and the JSON file contains."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Render the figures of a report as one self-contained HTML page."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Texts of the report's summary: formatted figures, and headlines with their explanations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import median

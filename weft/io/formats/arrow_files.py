@@ -1,7 +1,5 @@
 """Arrow files, including Feather version 2: the file declares the types."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -8,8 +8,6 @@ wider type, time stamps of all units as nanoseconds in UTC, categories as their 
 text (`stored_type`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Parquet files: the file declares the types, which synthetic rows share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice

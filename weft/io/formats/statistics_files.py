@@ -4,8 +4,6 @@ All kinds of missing values are read as missing. Numbers, text and dates are con
 cell, and read in the schema's types.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path

@@ -5,8 +5,6 @@ expected L1 error is c_i / sqrt(pi rho_i) counts. For a given sum of the rho_i, 
 is proportional to c_i^(2/3) (PrivSyn, equation 1), and is then (sum c_i^(2/3))^1.5 / sqrt(pi rho).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Validation of a method's options against budget and domain, before anything is charged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from weft.curator import Curator

@@ -4,8 +4,6 @@ First, a plan of marginals arranges the attributes; then the resolution of numbe
 chosen; then values with counts below the noise are merged (the first step of most methods).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """GUM as an option of a method."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, get_args
 

@@ -4,8 +4,6 @@ PrivSyn replaces PrivBayes' own score by InDif, which is affordable for many att
 the preset of `pgm`, and by `privsyn` in place of DenseMarg.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

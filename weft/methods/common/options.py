@@ -1,7 +1,5 @@
 """Declaration and validation of method options; everything is validated before anything is charged."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

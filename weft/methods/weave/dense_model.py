@@ -5,8 +5,6 @@ estimated distance to the exact marginals is smallest. Tables that need too larg
 overlap is not limited.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from contextlib import suppress

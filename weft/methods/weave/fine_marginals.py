@@ -8,8 +8,6 @@ Privacy: in either coding a row adds to one cell of a one-way marginal, and nois
 sensitivity and charge are those of any marginal, under both neighbour relations. Both curators charge one ledger.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -18,8 +18,6 @@ log-likelihood is higher by at least half the logarithm of the number of cells.
 Privacy: uses noisy answers only, so it is post-processing and costs no budget.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

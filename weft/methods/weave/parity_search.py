@@ -9,8 +9,6 @@ Privacy: groups come from released one-way marginals, expected sums from sampled
 public sizes and the noisy number of rows; rows are used by `Curator.find_parity` only.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -9,8 +9,6 @@ Privacy: public rows are not charged. The distances to the second estimates are 
 misleading public table costs no more than a noisier selection.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Weave's internal settings, for experiments; the options for users are in weave.py."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -7,8 +7,6 @@ the clique. It is halved whenever the distance to the targets grows well above i
 overlapping tables from diverging. The result is the average over the last half of the rounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Memory layout of the tables of potentials for the kernels, and the spanning forest that chains start from."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ stream whose state is a one-element array: the seed alone determines the result,
 plain Python implementation in the tests draws the same numbers.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ spanning tree. A tree with v in n_v cliques has at most n_v - 1 edges whose sepa
 every v exactly if the running-intersection property holds; so any positive weight per attribute gives a junction tree.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Model: Markov random field on a junction tree."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

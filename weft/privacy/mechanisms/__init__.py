@@ -1,7 +1,5 @@
 """Mechanisms: a class and a file each, with price, release, noise distribution and variance; see `MECHANISMS`."""
 
-from __future__ import annotations
-
 from weft.errors import BudgetError
 from weft.privacy.mechanisms.common_values import CommonValues
 from weft.privacy.mechanisms.exponential import Exponential

@@ -1,7 +1,5 @@
 """Rounded Gaussian noise on counts: post-processing of the ideal Gaussian mechanism, as round(x + Z) = x + round(Z)."""
 
-from __future__ import annotations
-
 import decimal
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Registry of the kinds of column; each kind has its own file."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from typing import Any
 

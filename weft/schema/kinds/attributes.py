@@ -7,8 +7,6 @@ Privacy: a part encodes each row independently and uses public facts only, so th
 every marginal (sensitivity 1 to adding or removing a row).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Boolean columns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

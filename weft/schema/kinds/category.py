@@ -1,7 +1,5 @@
 """Category columns: one of a list of values."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

@@ -5,8 +5,6 @@ both. The week is ordered and can be merged to coarser codes in marginals; weekd
 weekday and time determine the timestamp, so that no impossible date is generated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Evidence about a column that a draft computes from private rows, and the entry that a kind derives from it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Integer columns."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field

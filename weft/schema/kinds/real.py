@@ -1,7 +1,5 @@
 """Real-valued columns."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Sequence

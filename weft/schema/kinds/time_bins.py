@@ -1,7 +1,5 @@
 """Bins of durations and times of day, in nanoseconds."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

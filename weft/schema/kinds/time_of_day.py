@@ -1,7 +1,5 @@
 """Time-of-day columns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Column with an incomplete description: discovery finds the rest privately, for a share of the budget."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Registry of the types of rules."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -5,8 +5,6 @@ become one attribute (`weft/encoding/column_groups.py`), so that no method can v
 the rules are contradictory.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Allowed, forbidden and unique combinations of values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Implications: rows that meet the conditions in `when` meet those in `then`, or have missing values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

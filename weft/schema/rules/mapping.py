@@ -1,7 +1,5 @@
 """Maps: a detailed column determines a general one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

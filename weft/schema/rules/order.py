@@ -1,7 +1,5 @@
 """Order: values increase from column to column."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

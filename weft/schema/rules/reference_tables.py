@@ -1,7 +1,5 @@
 """Public reference tables of a schema: CSV files with a header of column names."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sums: a column is the sum of others, which are numbers, or a date and numbers of days."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

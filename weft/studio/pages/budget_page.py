@@ -1,7 +1,5 @@
 """The budget page: meaning of epsilon, forecast, lifetime budget, and the button that starts a run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Add a table, and the table page: preview, privacy unit, and a first guess and a diagram of related tables."""
 
-from __future__ import annotations
-
 import io
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence

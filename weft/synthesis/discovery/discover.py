@@ -8,8 +8,6 @@ public (decision 002). Discovery is therefore an adaptive composition of the cur
 sensitivity and charge, and its result can be released.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

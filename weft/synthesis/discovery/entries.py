@@ -7,8 +7,6 @@ threshold, because a public list does not depend on the rows.
 Privacy: post-processing of released values.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Privacy: a probe is an ordinary attribute. Its codes are a public list, fixed in
 answers, and each row has exactly one code. A measurement of it is therefore a one-way marginal, with its sensitivity.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Marginal plans: user-specified marginals to measure, validated before anything is spent."""
 
-from __future__ import annotations
-
 from weft.synthesis.marginal_plan.compiled_plan import (
     CompiledPlan,
     choose_accounting,

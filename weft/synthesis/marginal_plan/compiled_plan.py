@@ -1,7 +1,5 @@
 """Compile a marginal plan for a table: the attributes that a method sees, and the marginals that it measures."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Mapping
