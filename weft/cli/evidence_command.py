@@ -45,6 +45,7 @@ def evidence(
     terminal = screen.terminal()
     with guard_command(terminal):
         from weft.cli import summary
+        from weft.privacy.conversions import at_most
         from weft.release.evidence import PACK, select_audit, write_evidence
         from weft.release.verification import read_verified_card
 
@@ -62,8 +63,8 @@ def evidence(
         terminal.warn_stamps(made["warnings"])
         facts = {
             "accountants": "two, which agree" if agrees else "two, which DISAGREE",
-            "attacker": f"right about a person in at most {100 * made['meaning']['right_at_most']:.3g}% of cases "
-            "(a coin: 50%)",
+            "attacker": f"right about a protected unit at most {at_most(100 * made['meaning']['right_at_most'], 3)}% "
+            "of the time (guessing: 50%)",
             "attacks tried": f"{len(found)} included" if found else "none is stored for this method and budget",
             "for the curator": f"{len(left)} statements to complete, and the open fields of registry.yaml",
         }
