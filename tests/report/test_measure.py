@@ -6,7 +6,7 @@ import pytest
 from weft_lab.scorecard import pairwise_l1
 
 from weft.errors import DataError, ModelFileError, WeftError
-from weft.evaluation.metrics import associations, k_way, marginal_distances
+from weft.evaluation.metrics import associations, k_way, marginal_distances, svm_misclassification
 from weft.evaluation.report.editions import read_coded
 from weft.evaluation.report.measure_report import measure_private, measure_releasable
 from weft.evaluation.report.report_pairs import compare_pairs
@@ -138,3 +138,11 @@ def test_a_list_of_marginals_that_does_not_fit_is_refused(fitted, tmp_path, entr
     modelfile.save_model(dataclasses.replace(fitted, measured=(planted,)), path)
     with pytest.raises(ModelFileError, match="measured marginals"):
         modelfile.load_model(path)
+
+
+def test_a_target_whose_only_other_column_has_many_values_is_guessed():
+    rng = np.random.default_rng(0)
+    domain = Domain(("age", "sex"), (87, 2))
+    real, made = (Records.of(domain, [rng.integers(0, 87, 400), rng.random(400) < 0.3]) for _ in range(2))
+    found = svm_misclassification(real, made, target="sex")
+    assert 0.2 < found.synth < 0.4  # the share of the rarer value

@@ -44,9 +44,9 @@ def drop_target(indicators: Any, domain: Domain, target: int) -> Any:
 
 
 def train_and_predict(classifier: Any, features: Any, labels: NDArray[Any], test: Any) -> NDArray[Any]:
-    """Train a scikit-learn classifier and predict; with a single label, predict that."""
-    if (labels == labels[0]).all():
-        return np.full(test.shape[0], labels[0])
+    """Train a scikit-learn classifier and predict; with a single label or no feature, predict the most frequent."""
+    if features.shape[1] == 0 or (labels == labels[0]).all():
+        return np.full(test.shape[0], np.bincount(labels).argmax())
     with warnings.catch_warnings():
         # The iteration limit is part of the protocol: reaching it deserves no warning.
         warnings.simplefilter("ignore", import_sklearn("exceptions").ConvergenceWarning)
