@@ -198,7 +198,7 @@ def _find_piled(column: Column, codec: Codec, counts: Array) -> list[Finding]:
     for end, near, value in ((inside[0], inside[1], labels[inside[0]].low), (inside[-1], inside[-2], "")):
         share = float((counts[end] - counts[near]) / max(counts.sum(), 1.0))
         if share >= PILED[0] and value not in ("0", "0.0"):
-            text = f"about {share:.0%} of the values are at {labels[end]}, to which values beyond the range were moved"
+            text = f"about {share:.0%} of the values are at {labels[end]}, where values beyond the range are moved"
             told.append(Finding(grade_share(share, PILED), text))
     return told
 
