@@ -58,7 +58,7 @@ def test_f2_ranges_read_from_exact_counts_are_caught(monkeypatch):
 
 
 def test_f3_an_exact_number_of_rows_is_caught(monkeypatch):
-    finished = discovery._Discovery._finished
+    finished = discovery.Discovery._finished
 
     def telling(self):
         found = finished(self)
@@ -66,7 +66,7 @@ def test_f3_an_exact_number_of_rows_is_caught(monkeypatch):
         (rows,) = self._doors.look(stated)._count([()])
         return replace(found, found={**found.found, "age": f"numbers in {int(np.sum(rows))} rows"})
 
-    monkeypatch.setattr(discovery._Discovery, "_finished", telling)
+    monkeypatch.setattr(discovery.Discovery, "_finished", telling)
     assert findings(make_table(200))
 
 
@@ -88,5 +88,5 @@ def test_f20_people_whose_rows_are_all_counted_are_caught(monkeypatch):
     table = visits(last=12)  # more than are used of anybody
     program = synthesise("independent", source="csv", unit="person", epsilon=EPSILON)
     assert replay(program, table, without_last_person(table), seeded()) == []
-    monkeypatch.setattr(discovery._Discovery, "_opened", everybody)
+    monkeypatch.setattr(discovery.Discovery, "_opened", everybody)
     assert replay(program, table, without_last_person(table), seeded())

@@ -80,7 +80,7 @@ def test_a_table_that_cannot_be_finished_leaves_nothing(
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("weft.release.publish._write_cards", fail)
+    monkeypatch.setattr("weft.release.publish.write_cards", fail)
     for output in ("sqlite:new.sqlite?table=made", "sqlite:v.sqlite?table=made"):
         weft("synth", sqlite, *FIT, "-n", 50, "-o", output, code=7)
     assert not Path("new.sqlite").exists() and not Path("made.card.md").exists()

@@ -303,8 +303,7 @@ def open_families(
             owners = np.arange(len(kept))
         else:
             above, above_owner = keys[table.parent]
-            found = pc.index_in(columns[table.link.column], value_set=above, skip_nulls=True).fill_null(-1)
-            place = np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+            place = _find_parent_rows(above, columns[table.link.column])
             if table.key is not None and database.children(table.name):
                 owner = np.append(above_owner, -1)[place]  # -1, the last one, for a row without a parent
                 place = np.where(_keep_distinct(columns[table.key], owner, table, rng), place, -1)
@@ -366,6 +365,12 @@ def _read_table_rows(
             held.append(key_names(batch.column(name), column.markers if isinstance(column, Id) else ()))
     joined = {name: pa.chunked_array(held, pa.binary()).combine_chunks() for name, held in names.items()}
     return codec, Records.concatenate(pieces), joined, np.concatenate(times)
+
+
+def _find_parent_rows(keys: pa.Array, names: pa.Array) -> Places:
+    """Return the place of each name among the keys, which are distinct; -1 for none."""
+    found = pc.index_in(names, value_set=keys, skip_nulls=True).fill_null(-1)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
 
 
 def attach_units(

@@ -53,8 +53,7 @@ def stage_files(*targets: Path) -> Iterator[Sequence[Path]]:
                 held.enter_context(_create_locked_draft(draft))
             yield drafts
             for draft in drafts:
-                with draft.open("rb") as file:
-                    os.fsync(file.fileno())
+                _flush_file(draft)
             _move_drafts(commit)
         except OSError as error:
             names = ", ".join(str(target) for target in targets)
@@ -64,6 +63,11 @@ def stage_files(*targets: Path) -> Iterator[Sequence[Path]]:
             for draft in drafts:
                 if not commit.record.exists():  # else the next process moves them
                     draft.unlink(missing_ok=True)
+
+
+def _flush_file(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def recover_files(folder: Path, names: Sequence[str] | None = None) -> list[str]:
