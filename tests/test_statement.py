@@ -86,8 +86,8 @@ def test_there_are_no_more_records_and_the_remedy_is_named_as_on_the_command_lin
     assert "generated" not in str(refused.value)
 
 
-@pytest.mark.parametrize(("epsilon", "words"), [(1.0, "at most 73.2% sure"), (20.0, "practically certain")])
-def test_how_sure_somebody_can_be(epsilon: float, words: str) -> None:
+@pytest.mark.parametrize(("epsilon", "words"), [(1.0, "in at most 73.2% of cases"), (20.0, "in practically all cases")])
+def test_how_often_an_observer_decides_correctly(epsilon: float, words: str) -> None:
     said = explain_guarantee(fit(epsilon, method="independent"))
     assert words in said
     assert "100%" not in said

@@ -77,7 +77,7 @@ def test_a_plan_tells_of_columns_pairs_and_the_guarantee(made):
     assert [point.epsilon for point in made.curve] == [times * 1.0 for times in CURVE]
     errors = [point.columns for point in made.curve]
     assert errors == sorted(errors, reverse=True) and errors[0] > 1.5 * errors[-1]
-    assert "73.2% sure" in made.meaning
+    assert "73.2% of cases" in made.meaning
     assert sum(share for _, share in made.here.questions) == pytest.approx(1, abs=0.01)
     low, high = made.share_band
     assert 0.2 < low < 0.3 < high < 0.4
@@ -157,7 +157,7 @@ def test_the_synthesizer_plans_its_own_settings():
 
 def test_the_page_stands_alone(made):
     html = render_forecast_page(made)
-    assert html.startswith("<!doctype html>") and "<svg" in html and "73.2% sure" in html
+    assert html.startswith("<!doctype html>") and "<svg" in html and "73.2% of cases" in html
     assert "http" not in html.replace("http://www.w3.org", "")
 
 

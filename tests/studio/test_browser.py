@@ -98,7 +98,7 @@ def test_the_whole_road(address: str, csv: Path) -> None:
 
         page.click("text=Continue to the budget")
         page.fill("#epsilon", "4")
-        page.wait_for_selector("#meaning:has-text('98.3% sure')")
+        page.wait_for_selector("#meaning:has-text('98.3% of cases')")
         page.click("text=Delta and method")
         page.select_option("select[name=method]", "independent")
         fits(page, "budget")

@@ -37,7 +37,7 @@ VIEWS = "No marginals were specified: random sets of attributes were measured (r
 
 FAINT = "The noise is as large as the number of rows: the model contains little information about the table."
 
-CERTAIN = 99.9  # posterior probability, in per cent, above which an observer is called practically certain
+CERTAIN = 99.9  # per cent of correct decisions above which an observer decides correctly in practically all cases
 MAX_DEFAULT_ROWS = 100_000_000  # maximum default number of rows; more have to be requested explicitly
 MAX_DEFAULT_FAINT_ROWS = 1_000_000  # the same, where the noise is as large as the number of rows
 FAINTEST = 3.0  # a noisy number of rows below this many standard deviations is consistent with an empty table
@@ -72,14 +72,14 @@ def _explain_privacy(ledger: Ledger, column: str | None) -> str:
         if ledger.adjacency.relation == "add-remove"
         else f"whatever values {unit} of the private table {verb}"
     )
-    sure = 100 / (1 + math.exp(-statement.epsilon))
+    right = 100 * (1 + statement.delta * math.exp(-statement.epsilon)) / (1 + math.exp(-statement.epsilon))
     slack = f", plus at most {at_most(statement.delta, 2)} (delta)" if statement.delta > 1e-30 else ""
     return (
         f"Any conclusion drawn from this release is about equally likely {change}: its probability changes by "
         f"a factor of at most e^{at_most(statement.epsilon)}, which is below "
         f"{format_odds_growth(statement.epsilon)}{slack}. "
-        "An observer who considered two such cases equally likely before the release can be "
-        f"{'practically certain' if sure > CERTAIN else f'at most {at_most(sure, 3)}% sure'} of one of them afterwards."
+        "An observer who considered two such cases equally likely before the release can decide between them correctly "
+        f"in {'practically all' if right > CERTAIN else f'at most {at_most(right, 3)}% of'} cases afterwards."
     )
 
 

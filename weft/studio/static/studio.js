@@ -31,9 +31,9 @@ function kinds(form) {
 function number(value) { return Number(value.toPrecision(2)); }
 
 function meaning(epsilon) {
-  const sure = Math.ceil(1000 / (1 + Math.exp(-epsilon))) / 10; // bounds are rounded up
-  const told = sure > 99.9 ? "practically certain" : `at most ${sure.toFixed(1)}% sure`;
-  return `An attacker who knows everyone else in the table and is 50% sure that a person is in the table is ${told} after seeing the result.`;
+  const right = Math.ceil(1000 / (1 + Math.exp(-epsilon))) / 10; // bounds are rounded up
+  const told = right > 99.9 ? "practically all" : `at most ${right.toFixed(1)}% of`;
+  return `An attacker who knows everyone else, and thinks it equally likely that a person is in the table or not, decides correctly in ${told} cases after seeing the result.`;
 }
 
 function budget(form) {
