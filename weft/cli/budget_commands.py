@@ -32,7 +32,7 @@ def create(
     delta: Annotated[
         float,
         typer.Option(
-            help="Probability that the epsilon bound fails. Choose less than 1 / number of people; 0 for pure."
+            help="Small probability added to the epsilon bound. Choose less than 1 / number of people; 0 for pure."
         ),
     ] = 1e-6,
     table: Annotated[str, typer.Option(metavar="NAME", help='Name of the table, for example "patients 2024".')] = "",

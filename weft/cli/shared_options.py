@@ -51,7 +51,7 @@ Epsilon = Annotated[
     float, panel_option(PRIVACY, "Maximum privacy loss of the run; 1 is a strong guarantee.", "--epsilon", "-e")
 ]
 Delta = Annotated[
-    float, panel_option(PRIVACY, "Small probability added to the bound of epsilon. Choose less than 1 / number of people.")
+    float, panel_option(PRIVACY, "Small probability added to the epsilon bound. Choose less than 1 / number of people.")
 ]
 Neighbours = Annotated[
     Literal["add-remove", "replace-one"],
