@@ -107,11 +107,11 @@ class FamilyQuestion(Question):
 
     @cached_property
     def _weights(self) -> Mapping[str, SizeWeights] | None:
-        return self.related.size_weights(self.table, self.base, self.rows_above)
+        return self.related.weigh_sizes(self.table, self.base, self.rows_above)
 
     def _name_attribute(self, owner: str, attribute: str) -> str | None:
         """Return the name of an attribute in the model of the base's rows; None if that model does not have it."""
-        name = self.related.name_in_view(self.base, owner, attribute)
+        name = self.related.name_attribute_in_view(self.base, owner, attribute)
         return name if name in self.fitted.model.domain else None
 
     @cached_property
@@ -170,7 +170,7 @@ class FamilyQuestion(Question):
     def _above(self) -> str | None:
         return self.related.database.table(self.table).parent
 
-    def _unmeasured_variance(self) -> float:
+    def _estimate_unmeasured_variance(self) -> float:
         """Return the noise that a pair of attributes has in rows: larger relations would have been measured."""
         pairs = [held.noisy.sigma for held in self.fitted.released if len(held.clique) == 2]
         variance = float(np.median(pairs or [held.noisy.sigma for held in self.fitted.released])) ** 2
@@ -200,7 +200,9 @@ class FamilyQuestion(Question):
         squares = np.bincount(same // units, rows.astype(np.float64) ** 2, len(counts))  # a family is drawn as a whole
         scale = related.total / units
         sampling = np.maximum(squares - counts**2 / units, 1.0) * scale**2
-        noise = (self._relative_size_error() * counts * scale) ** 2 + self._sampled_variance(tables, places[root])
+        noise = (self._estimate_size_error() * counts * scale) ** 2 + self._estimate_sampled_variance(
+            tables, places[root]
+        )
         meaning = (
             f"From {format_count(units, 'sampled family', 'sampled families')}, scaled to the noisy number of {root}, "
             "since the measurements do not determine this answer. The range of the number of "
@@ -221,18 +223,18 @@ class FamilyQuestion(Question):
             return by_values(tables[owner].column(column), self.most)
         return CodeBins(own.codes[codec.encode(tables[owner]).column(shown.attribute)], own.labels)
 
-    def _relative_size_error(self) -> float:
+    def _estimate_size_error(self) -> float:
         """Return the relative error of the number of rows of the table, or of the table above it that is measured."""
         path = self.related.database.path(self.table)[:2]
         whole = answer_family_query(self.related, (), path[-1].name if path else None)
         return float(whole.standard_error / max(float(whole.estimate), 1.0))
 
-    def _sampled_variance(self, tables: Mapping[str, pa.Table], units: Array) -> float:
+    def _estimate_sampled_variance(self, tables: Mapping[str, pa.Table], units: Array) -> float:
         """Return the variance of two pairs of columns of the table: for what was measured of them, and what was not."""
         above = 1 if self._above is None else len(tables[self._above]) / max(len(np.unique(units)), 1)
         fitted = replace(self.fitted, released=self.related.released[self.table])
         own = replace(self, fitted=fitted, base=self.table, rows_above=max(above, 1.0))
-        return 2 * FamilyQuestion._unmeasured_variance(own)
+        return 2 * FamilyQuestion._estimate_unmeasured_variance(own)
 
     def _lead_up(self, tables: Mapping[str, pa.Table]) -> dict[str, Array]:
         """Return, for each table above the table, the row that each of its rows leads to by the keys."""

@@ -289,7 +289,7 @@ class Question:
         axes = layout.axes({name: codes for name, codes in coding.items() if name not in weights}, shares)
         return axes | {name: sum_sizes(sizes, coding[name]) for name, sizes in weights.items()}
 
-    def _unmeasured_variance(self) -> float:
+    def _estimate_unmeasured_variance(self) -> float:
         """Return the variance that stands for what was not measured; 0 where the range does not cover it."""
         return 0.0
 
@@ -318,7 +318,7 @@ class Question:
             part = np.clip(counts / max(most, 1e-300), 0.0, 1.0)
             sampling = np.maximum(part * (1 - part), 1 / records) / records * most**2
         told = pool_released_counts(self.fitted.released, axes, {name: domain.size(name) for name in attributes})
-        noise = np.maximum(told.variance, self._propagated(axes, counts)) + self._unmeasured_variance()
+        noise = np.maximum(told.variance, self._propagated(axes, counts)) + self._estimate_unmeasured_variance()
         meaning = self._explain_expected(records, told.missing)
         return self._made(layout, counts, noise + sampling, "model", meaning)
 

@@ -20,6 +20,9 @@ from weft.marginals.records import Codes, code_dtype
 
 _TINY = 1e-300
 
+MAX_COMPARED = 128
+"""Maximum codes whose relations are compared to form groups; of more, the rare ones are one code."""
+
 
 @dataclass(frozen=True)
 class ValueMap:
@@ -115,6 +118,39 @@ def coarse_groups(counts: Array, apart: Collection[int], groups: int, least: flo
     inside = np.minimum(np.floor(middle / np.maximum(total, _TINY)[runs] * parts[runs]), parts[runs] - 1)
     inside = np.where(single, 0, np.maximum(inside, 0))
     return np.asarray(np.unique(runs * (parts.max() + 1.0) + inside, return_inverse=True)[1])
+
+
+def keep_frequent(counts: Array, most: int) -> Array:
+    """Return groups in which the most frequent codes are alone, and all others together."""
+    groups = np.full(len(counts), most - 1)
+    groups[np.argsort(-counts, kind="stable")[: most - 1]] = np.arange(most - 1)
+    return groups
+
+
+def merge_similar(counts: Array, tables: Array, most: int) -> Array:
+    """Divide codes into `most` groups with similar rows in `tables`; of very many codes, the rare ones are one group.
+
+    The two groups whose union adds least to the squared distances inside groups are merged first (Ward).
+
+    >>> merge_similar(np.array([90, 9, 10, 80, 1]), np.array([[90, 0], [9, 0], [1, 9], [8, 72], [1, 0]]), 2).tolist()
+    [0, 0, 1, 1, 0]
+    """
+    groups = keep_frequent(counts, MAX_COMPARED) if len(counts) > MAX_COMPARED else np.arange(len(counts))
+    sums = sum_by_codes(tables, groups, int(groups.max()) + 1)
+    rows = np.maximum(sum_by_codes(counts[:, None], groups, len(sums))[:, 0], 1e-9)
+    places = np.arange(len(sums))
+    for _ in range(len(sums) - most):
+        live = np.unique(places)
+        shares = sums[live] / rows[live, None]
+        square = (shares**2).sum(axis=1)
+        far = np.maximum(square[:, None] + square[None, :] - 2 * shares @ shares.T, 0)
+        cost = far * rows[live, None] * rows[None, live] / (rows[live, None] + rows[None, live])
+        np.fill_diagonal(cost, np.inf)
+        first, second = (int(live[i]) for i in np.unravel_index(int(np.argmin(cost)), cost.shape))
+        sums[first] += sums[second]
+        rows[first] += rows[second]
+        places[places == second] = first
+    return np.asarray(np.unique(places[groups], return_inverse=True)[1])
 
 
 def divide_groups(codes: Array, breaks: Array) -> Array:

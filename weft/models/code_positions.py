@@ -60,7 +60,7 @@ class CodeScores:
         live = np.ones(merged.size, bool)
         live[merged.codes[list(apart)]] = False
         low, high, means = (np.zeros(merged.size) for _ in range(3))
-        low[live], high[live], means[live] = score_intervals(counts[live])
+        low[live], high[live], means[live] = compute_score_intervals(counts[live])
         return cls(low, high, means, live)
 
 
@@ -85,10 +85,10 @@ def follow_related(
     return made
 
 
-def score_intervals(counts: Array) -> tuple[Array, Array, Array]:
+def compute_score_intervals(counts: Array) -> tuple[Array, Array, Array]:
     """Return the ends of the interval of normal scores of each code, and its mean.
 
-    >>> score_intervals(np.array([50, 50]))[2].round(3)
+    >>> compute_score_intervals(np.array([50, 50]))[2].round(3)
     array([-0.798,  0.798])
     """
     ends = np.concatenate([[0.0], np.cumsum(counts)]) / max(float(counts.sum()), 1.0)

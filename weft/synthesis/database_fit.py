@@ -53,7 +53,7 @@ from weft.marginals.noise_error import compute_projected_error, group_cells_by_s
 from weft.marginals.pooling import Released
 from weft.marginals.records import Records, sibling_pairs
 from weft.marginals.simplex import project_to_simplex
-from weft.marginals.value_groups import coarse_groups, sum_by_codes
+from weft.marginals.value_groups import coarse_groups, keep_frequent, merge_similar, sum_by_codes
 from weft.methods import AUTO, Method, make_method
 from weft.methods.common.discretisation import Arrangement, check_resolution, coarse_domain, resolution_share
 from weft.methods.weave.batch_selection import choose_budgets, shrink_distances
@@ -101,9 +101,6 @@ MAX_CROSSED = 6
 MAX_GROUPS_IN_TIME = 8
 """The same in tables of consecutive rows, since rows are exchanged within one time only."""
 MIN_LINK_GROUPS = 4
-
-MAX_COMPARED = 128
-"""Maximum codes whose relations are compared to form groups; of more, the rare ones are one code."""
 
 MAX_PAIR_NOISE = 0.4
 """Noise of a table of two rows, in standard deviations times cells per family, that limits its groups."""
@@ -591,40 +588,7 @@ def _group_codes(model: Model, name: str, most: int) -> Array:
     if order.ordered:
         groups = coarse_groups(counts, order.apart, max(most - 2 - len(order.apart), 2))
         return np.asarray(np.unique(groups, return_inverse=True)[1])
-    return _keep_frequent(counts, most)
-
-
-def _keep_frequent(counts: Array, most: int) -> Array:
-    """Return groups in which the most frequent codes are alone, and all others together."""
-    groups = np.full(len(counts), most - 1)
-    groups[np.argsort(-counts, kind="stable")[: most - 1]] = np.arange(most - 1)
-    return groups
-
-
-def merge_similar(counts: Array, tables: Array, most: int) -> Array:
-    """Divide codes into `most` groups with similar rows in `tables`; of very many codes, the rare ones are one group.
-
-    The two groups whose union adds least to the squared distances inside groups are merged first (Ward).
-
-    >>> merge_similar(np.array([90, 9, 10, 80, 1]), np.array([[90, 0], [9, 0], [1, 9], [8, 72], [1, 0]]), 2).tolist()
-    [0, 0, 1, 1, 0]
-    """
-    groups = _keep_frequent(counts, MAX_COMPARED) if len(counts) > MAX_COMPARED else np.arange(len(counts))
-    sums = sum_by_codes(tables, groups, int(groups.max()) + 1)
-    rows = np.maximum(sum_by_codes(counts[:, None], groups, len(sums))[:, 0], 1e-9)
-    places = np.arange(len(sums))
-    for _ in range(len(sums) - most):
-        live = np.unique(places)
-        shares = sums[live] / rows[live, None]
-        square = (shares**2).sum(axis=1)
-        far = np.maximum(square[:, None] + square[None, :] - 2 * shares @ shares.T, 0)
-        cost = far * rows[live, None] * rows[None, live] / (rows[live, None] + rows[None, live])
-        np.fill_diagonal(cost, np.inf)
-        first, second = (int(live[i]) for i in np.unravel_index(int(np.argmin(cost)), cost.shape))
-        sums[first] += sums[second]
-        rows[first] += rows[second]
-        places[places == second] = first
-    return np.asarray(np.unique(places[groups], return_inverse=True)[1])
+    return keep_frequent(counts, most)
 
 
 def _fold_pair(model: Model, first: str, second: str, rows: Array, columns: Array) -> Array:

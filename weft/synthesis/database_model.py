@@ -143,11 +143,11 @@ class FittedDatabase:
         measured = self.measured.get(name, ())
         return Fitted(self.method, {}, codec.schema, codec, self.models[name], self.ledger, measured)
 
-    def name_in_view(self, base: str, owner: str, attribute: str) -> str:
+    def name_attribute_in_view(self, base: str, owner: str, attribute: str) -> str:
         """Return the name that an attribute of a table would have in the model of the rows of `base`."""
         return attribute if owner == base else parent_name(owner, attribute)
 
-    def size_weights(self, table: str, base: str, rows_above: float | None = None) -> dict[str, SizeWeights] | None:
+    def weigh_sizes(self, table: str, base: str, rows_above: float | None = None) -> dict[str, SizeWeights] | None:
         """Return how counts of the model of a table `base` add up to rows of a table: that one, or a child of it.
 
         A row weighs floor(W / K), where K is the product of the sizes of its family and of those above it. The model of
