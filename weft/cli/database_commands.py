@@ -95,7 +95,7 @@ def synth_tables(
 ) -> None:
     """Make synthetic copies of related tables by a request whose journal is named."""
     from weft.release.database_release import publish_database
-    from weft.synthesis.database_fit import name_sources, read_database
+    from weft.synthesis.database_plan import name_sources, read_database
 
     spending = Path(str(request.journal))
     with guard_command(terminal, spending, kept) as rescue, new_folder(folder):
@@ -175,7 +175,7 @@ def _check_history_output(output: str) -> None:
 
 def fit_related_tables(options: FitOptions, model: Path, terminal: Terminal, overwrite: bool) -> None:
     """Fit a model to related tables, or to histories, and save it."""
-    from weft.synthesis.database_fit import name_sources, read_database
+    from weft.synthesis.database_plan import name_sources, read_database
 
     spending = journal_beside(model, options.journal)
     with guard_command(terminal, spending, model) as rescue:

@@ -20,7 +20,8 @@ from weft.progress import Listener, ignore_event, report_stage
 from weft.schema import Schema
 from weft.schema.database import Database, RelatedTable
 from weft.schema.kinds import Id
-from weft.synthesis.database_fit import PART_SCORES, choose_weave, limit_groups, read_database, share_budget
+from weft.synthesis.database_fit import PART_SCORES, limit_groups
+from weft.synthesis.database_plan import choose_weave, read_database, share_budget
 from weft.synthesis.fit_request import FitRequest
 
 

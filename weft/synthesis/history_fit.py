@@ -30,8 +30,9 @@ from weft.schema.database import MAX_CHILDREN, Database, Link, RelatedTable, che
 from weft.schema.family_rules import FamilyRule
 from weft.synthesis.arguments import check_data
 from weft.synthesis.database_discovery import choose_bound
-from weft.synthesis.database_fit import DatabasePlan, check_budget, check_stages, choose_weave, fit_stages
+from weft.synthesis.database_fit import check_budget, check_stages, fit_stages
 from weft.synthesis.database_model import PERSONS, ROWS, FittedDatabase
+from weft.synthesis.database_plan import DatabasePlan, choose_weave
 from weft.synthesis.discovery import Discovered
 from weft.synthesis.discovery.search import MAX_ROWS_PER_UNIT, Search, collect_stated_facts
 from weft.synthesis.fit_plan import check_file_roles, check_unbounded, require_accepted_facts, stamps_of

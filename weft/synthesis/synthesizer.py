@@ -28,8 +28,9 @@ from weft.schema.rules.conditions import Where
 from weft.synthesis import model_file as modelfile
 from weft.synthesis.arguments import SklearnChecks, as_text, check_rows, check_seed, column_names
 from weft.synthesis.conditional_sampling import BLOCK_ROWS, Conditioned
-from weft.synthesis.database_fit import describes_database, fit_database, plan_database
+from weft.synthesis.database_fit import fit_database
 from weft.synthesis.database_model import FittedDatabase, join_history, joined_schema
+from weft.synthesis.database_plan import describes_database, plan_database
 from weft.synthesis.discovery import SHARE, with_cost
 from weft.synthesis.fit_plan import check_settings, name_public_table, plan_fit, warn_without_person
 from weft.synthesis.fit_request import FitRequest
