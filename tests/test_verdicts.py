@@ -96,3 +96,15 @@ def test_card_screen_and_both_editions_say_the_same(fitted):
         assert pairs["fine", "city"].grade == "not usable" and "city is not usable" in pairs["fine", "city"].reason
         assert "data-grades" in page
     assert private.headlines[3].value < 0.1  # rare values, each town by itself
+
+
+def test_detail_that_noise_hides_is_told():
+    rng = np.random.default_rng(1)
+    rows = pa.table({"rate": np.round(rng.choice([0.0, 40.0, 41.0], ROWS) + rng.random(ROWS), 2)})
+    schema = Schema.from_toml('[columns.rate]\nkind = "real"\nrange = [0, 100]\nbins = 256\ndecimals = 2\n')
+    told = {
+        epsilon: judge_columns(Synthesizer(epsilon, noise_seed=2).fit(rows, schema).fitted_)[0]
+        for epsilon in (0.05, 20.0)
+    }
+    assert any("counts are smoothed" in reason for reason in told[0.05].reasons)
+    assert told[20.0].grade == "usable"

@@ -124,24 +124,48 @@ def collect_findings(fitted: Fitted, *, noise: bool) -> Findings:
             "which of a person's rows were used was chosen at random"
         )
         found.setdefault(fitted.schema.unit, []).append(Finding("usable with care", told))
-    return _add_noise(found, estimate_errors(fitted) if noise else {})
+    return _add_noise(found, fitted) if noise else found
 
 
-def _add_noise(found: Findings, errors: Mapping[str, float]) -> Findings:
-    for name, error in errors.items():
+def _add_noise(found: Findings, fitted: Fitted) -> Findings:
+    for name, error in estimate_errors(fitted).items():
         if error >= MISPLACED[0]:
             told = f"noise alone is expected to misplace {error:.1%} of its rows"
             found.setdefault(name, []).append(Finding(grade_share(error, MISPLACED), told))
+    for name, groups in find_smoothed(fitted).items():
+        told = f"noise hides detail within {format_count(groups, 'group')} of values: there, counts are smoothed"
+        found.setdefault(name, []).append(Finding("usable with care", told))
     return found
+
+
+def find_smoothed(fitted: Fitted) -> dict[str, int]:
+    """Return the columns of numbers and dates whose detail noise hides, with the numbers of groups that it leaves.
+
+    Measurements of fewer cells than RANGES do not resolve that many ranges; those of more cells have the noise of
+    several cells in each.
+    """
+    model, index, made = unwrap_arrangement(fitted.model), by_column(fitted.measured), dict[str, int]()
+    if not isinstance(model, RecodedModel):
+        return made
+    for part in fitted.codec.parts:
+        for name in (name for name in part.domain if name in model.maps and model.domain.order(name).ordered):
+            alone = [found for found in index.get(name, ()) if len(found.clique) == 1 and found.cells >= RANGES]
+            precision = sum(RANGES / (found.cells * found.sigma**2) for found in alone)
+            counts = np.maximum(np.asarray(model.marginal((name,)), np.float64), 0)
+            even = np.full(RANGES, counts.sum() / RANGES)
+            merged = counts[model.maps[name].merged].sum() / max(counts.sum(), 1e-9)
+            if alone and merged >= MERGED and compute_expected_tvd(even, precision**-0.5) >= MISPLACED[1]:
+                made |= dict.fromkeys(part.columns, model.maps[name].size)
+    return made
 
 
 def judge_tables(fitted: FittedDatabase) -> dict[str, tuple[Verdict, ...]]:
     """Return the verdicts on the columns of related tables, or of histories, by table."""
     made = {}
     for table in fitted.database.private:
-        model, errors = fitted.models[table.name], estimate_errors(fitted.view(table.name))
+        model = fitted.models[table.name]
         found = find_losses(table.schema, fitted.codecs[table.name], model.marginal, model.domain)
-        made[table.name] = make_verdicts(table.schema, _add_noise(found, errors))
+        made[table.name] = make_verdicts(table.schema, _add_noise(found, fitted.view(table.name)))
     return made
 
 
