@@ -35,8 +35,12 @@ from weft.privacy.accounting import PURE
 from weft.progress import Listener, ignore_event, report_stage
 from weft.schema import Schema
 from weft.synthesis.synthesizer import Synthesizer, load
+from weft_lab.audit_families import RELATED, NeighbouringDatabases, make_databases
 
 Row = tuple[int, ...]
+
+Source = Literal["model", "rows"]
+"""What the attacker holds: the model file, or synthetic rows (as many as the model generates by default)."""
 
 TABLES = ("one column", "two columns")
 
@@ -100,6 +104,10 @@ class NeighbouringTables:
                 other = 0.0 if self.replaced is None else table[tuple(self.replaced[i] for i in axes)]
                 told.append(float(table[tuple(self.canary[i] for i in axes)] - other))
         return told
+
+    def tell(self, released: Synthesizer, source: Source) -> list[float]:
+        """Return the attack's features of a release, as far as the attacker holds it."""
+        return self.figures(released.model_.marginal if source == "model" else self.count(released.sample()))
 
     def count(self, rows: pa.Table) -> Callable[[Sequence[str]], Array]:
         """Return the marginals of some rows."""
@@ -282,9 +290,6 @@ def _choose_threshold(without: Array, canary: Array, error: float) -> float:
     return float(candidates[int(np.argmax(shown))])
 
 
-Source = Literal["model", "rows"]
-"""What the attacker holds: the model file, or synthetic rows (as many as the model generates by default)."""
-
 RELATIONS: tuple[Relation, ...] = ("add-remove", "replace-one")
 SOURCES: tuple[Source, ...] = ("model", "rows")
 
@@ -312,10 +317,14 @@ class Audit:
             self.budget, recipe(resolve_method_name(self.method), **(pure | dict(self.options))).accounting
         )
 
-    def cases(self) -> list[NeighbouringTables]:
+    def cases(self) -> list[NeighbouringTables | NeighbouringDatabases]:
         """Return the pairs of tables to attack."""
-        cases = [case for relation in self.relations for case in worst_cases(relation, self.claim.mu)]
-        return [case for case in cases if case.name in self.tables]
+        made: list[NeighbouringTables | NeighbouringDatabases] = []
+        for relation in self.relations:
+            made += [case for case in worst_cases(relation, self.claim.mu) if case.name in self.tables]
+            if RELATED in self.tables:
+                made.append(make_databases(relation, ROWS / min(self.claim.mu, 1.0)))
+        return made
 
 
 @dataclass(frozen=True)
@@ -354,7 +363,10 @@ def run_attacks(audit: Audit, listener: Listener = ignore_event) -> Iterator[Att
 
 
 def _collect_figures(
-    audit: Audit, case: NeighbouringTables, table: pa.Table, advance: Callable[[], None]
+    audit: Audit,
+    case: NeighbouringTables | NeighbouringDatabases,
+    table: pa.Table | dict[str, pa.Table],
+    advance: Callable[[], None],
 ) -> dict[Source, Array]:
     """Release a table repeatedly; return the features of each release, by what the attacker holds."""
     told: dict[Source, list[list[float]]] = {source: [] for source in audit.sources}
@@ -368,7 +380,6 @@ def _collect_figures(
             synthesizer.fit(table, case.schema).save(file)
             released = load(file)
             for source in audit.sources:
-                marginal = released.model_.marginal if source == "model" else case.count(released.sample())
-                told[source].append(case.figures(marginal))
+                told[source].append(case.tell(released, source))
             advance()
     return {source: np.array(figures) for source, figures in told.items()}

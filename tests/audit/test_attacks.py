@@ -1,12 +1,14 @@
 """Methods attacked from end to end, by the command and by its parts; faults that the attack must catch."""
 
 import json
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 from weft_lab.audit import Audit, run_attacks, worst_cases
+from weft_lab.audit_families import RELATED, count_rows, make_databases
 
 from weft.cli import app
 from weft.methods import METHODS
@@ -47,6 +49,22 @@ def test_figures_of_exact_counts_move_as_the_canary_does(relation):
         moved = np.full(len(without), 1.0 if relation == "add-remove" else 2.0)
         moved[0] = 1.0 if relation == "add-remove" else 0.0
         np.testing.assert_array_equal(canary - without, moved)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_figures_of_families_move_as_the_canary_does(relation):
+    case = make_databases(relation, 30)
+    without, canary = (np.array(case.subtract(count_rows(made))) for made in (case.without, case.with_canary))
+    # Persons: all, of this value, of this size, of both, with all rows alike, and of this value as well; then rows.
+    added, replaced = [1, 1, 1, 1, 1, 1, 2, 2, 2], [0, 1, 1, 1, 1, 1, 1, 1, 1]
+    lost = np.zeros(9, int) if relation == "add-remove" else np.array(replaced)
+    expected = np.array(added) + lost - (np.array([1, 0, 0, 0, 0, 0, 0, 0, 0]) if relation == "replace-one" else 0)
+    np.testing.assert_array_equal(canary - without, expected)
+
+
+def test_related_tables_are_audited_with_weave_only():
+    refused = command("--tables", "related", "-m", "mst")
+    assert refused.exit_code == 2 and "leave out --method" in refused.stderr
 
 
 def test_the_command_shows_a_bound_for_every_attack(tmp_path):
@@ -166,3 +184,25 @@ def test_the_attack_shows_four_fifths_of_what_is_claimed(method, relation):
     (finding,) = run_attacks(audit)
     assert finding.share >= 0.8
     assert finding.evidence.bound(CERTAIN) <= finding.claim.mu
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_related_tables_give_away_no_more_of_a_person_than_is_claimed(relation):
+    budget = Budget(epsilon=4.0)
+    audit = Audit(method="weave", budget=budget, runs=300, relations=(relation,), tables=(RELATED,), confidence=CERTAIN)
+    assert [finding for finding in run_attacks(audit) if finding.broken] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_attack_on_related_tables_catches_noise_for_one_row(monkeypatch):
+    """A fault: the noise of weighted rows is drawn as if each person had one row, of weight 1."""
+    monkeypatch.setattr(Adjacency, "weigh", lambda adjacency, mass: replace(adjacency, rows_per_unit=1))
+    audit = Audit(
+        method="weave", budget=Budget(epsilon=4.0), runs=60, relations=("add-remove",), sources=("model",),
+        tables=(RELATED,),
+    )  # fmt: skip
+    (finding,) = run_attacks(audit)
+    assert finding.broken

@@ -39,6 +39,15 @@ Relation = Annotated[
     Literal["add-remove", "replace-one", "both"],
     typer.Option(metavar="WHICH", help="Neighbours: add-remove, replace-one or both.", rich_help_panel=ATTACK),
 ]
+Tables = Annotated[
+    Literal["single", "related"],
+    typer.Option(
+        metavar="WHICH",
+        help="single: tables of one and of two columns, which differ in one row. related: two related tables, which "
+        "differ in one person and its rows (method weave).",
+        rich_help_panel=ATTACK,
+    ),
+]
 Holds = Annotated[
     Literal["model", "rows", "both"],
     typer.Option("--from", metavar="WHAT", help="What the attacker sees: model, rows or both.", rich_help_panel=ATTACK),
@@ -59,6 +68,7 @@ def audit(
     epsilon: o.Epsilon = 4.0,
     delta: o.Delta = 1e-5,
     runs: Runs = 500,
+    tables: Tables = "single",
     neighbours: Relation = BOTH,
     source: Holds = BOTH,
     confidence: Confidence = 0.95,
@@ -68,11 +78,12 @@ def audit(
 ) -> None:
     """Test empirically whether a method loses more privacy than it claims.
 
-    Two artificial tables that differ in one row are released many times each, end
-    to end, with real noise. An attacker guesses from each release which table it
-    came from. The accuracy of the guesses gives a lower bound on the privacy loss
-    mu, to compare with the claim of the budget: by the claim, the best guess is
-    right with probability at most Phi(mu / 2).
+    Two artificial tables that differ in one row, or two databases that differ in
+    one person, are released many times each, end to end, with real noise. An
+    attacker guesses from each release which one it came from. The accuracy of the
+    guesses gives a lower bound on the privacy loss mu, to compare with the claim of
+    the budget: by the claim, the best guess is right with probability at most
+    Phi(mu / 2).
 
     Exit code 1: the bound exceeds the claim, which indicates a fault. A bound below
     the claim is no proof of privacy: it only means that this attack found no fault.
@@ -82,6 +93,7 @@ def audit(
       weft audit --method weave --epsilon 4 --runs 500
       weft audit -m independent,mst -e 4 --runs 2000 --from model --plot audit.svg
       weft audit -m privbayes -e 1 --delta 0 --json
+      weft audit --tables related --runs 200 --from model
     """
     terminal = screen.terminal()
     with guard_command(terminal):
@@ -91,9 +103,12 @@ def audit(
             with report_stage(listener, "load"):
                 from weft.methods import METHODS, resolve_method_name
                 from weft.privacy import Budget
-                from weft_lab.audit import RELATIONS, SOURCES, Audit, run_attacks
+                from weft_lab.audit import RELATIONS, SOURCES, TABLES, Audit, run_attacks
+                from weft_lab.audit_families import RELATED
 
                 names = list(METHODS) if method == "all" else [resolve_method_name(name) for name in method.split(",")]
+            if tables == "related" and set(names) != {"weave"}:
+                raise UsageError("--tables related audits the method weave only: leave out --method")
             audits = [
                 Audit(
                     method=name,
@@ -101,6 +116,7 @@ def audit(
                     runs=runs,
                     relations=RELATIONS if neighbours == "both" else (neighbours,),
                     sources=SOURCES if source == "both" else (source,),
+                    tables=(RELATED,) if tables == "related" else TABLES,
                     confidence=1 - (1 - confidence) / len(names),
                     options=o.parse_options(option),
                 )
