@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from weft.engines.family_rows import count_name, parent_name
 from weft.marginals.marginal import Array
 from weft.models import Model
 from weft.privacy import Relation
@@ -107,14 +106,8 @@ def count_in_model(fitted: FittedDatabase) -> dict[Family, list[float]]:
     told = {}
     for family in (CANARY, REPLACED):
         a, b, size = family[0], family[1][0], len(family[1])
-        places = {
-            PARENTS: {"a": a, count_name(CHILDREN): size},
-            CHILDREN: {
-                "b": b,
-                parent_name(PARENTS, "a"): a,
-                parent_name(PARENTS, count_name(CHILDREN)): int(sizes[size]),
-            },
-        }
+        codes = {PARENTS: (a, size), CHILDREN: (b, a, int(sizes[size]))}
+        places = {name: dict(zip(fitted.models[name].domain, each, strict=True)) for name, each in codes.items()}
         told[family] = [count for name, codes in places.items() for count in _count_cells(fitted.models[name], codes)]
         group = siblings.own["b"][b] if "b" in siblings.own else 0
         told[family].append(sum(float(table[int(group), int(group)]) for _, _, table, _ in siblings.siblings))

@@ -14,6 +14,7 @@ from scipy import stats
 from weft.errors import BudgetError
 from weft.privacy import Charge, Noise, exponential_mechanism, floor_to_grid
 from weft.privacy import noise_tails as exact
+from weft.privacy.mechanisms.exponential import Exponential
 from weft.privacy.selection import _compute_weights, exponential_draws
 
 CASES = [([0, 1], 1, 1.0), ([3, 0, 2], 1, 0.7), ([10, 13, 13, 4], 5, 2.0), ([7], 1, 1.0)]
@@ -113,3 +114,12 @@ def test_weights_are_exponentials_to_the_last_bit_but_one():
         with decimal.localcontext(exact.CONTEXT):
             plain = [exact.as_bits((-k / decimal.Decimal(scale)).exp()) for k in behind]
         assert all(abs(a - b) <= 1 for a, b in zip(_compute_weights(behind, scale), plain, strict=True))
+
+
+@pytest.mark.parametrize("candidates", [3, 20_000])
+def test_one_draw_is_one_position_however_many_candidates_there_are(candidates):
+    charge = Charge.exponential("which", sensitivity=1, epsilon=5.0)
+    scores = np.zeros(candidates, np.int64)
+    scores[1] = 1000
+    (chosen,) = Exponential().release(charge, [scores], Noise.seeded(4))
+    assert int(chosen) == 1

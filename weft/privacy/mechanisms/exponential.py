@@ -50,5 +50,6 @@ class Exponential(Mechanism):
             raise TypeError("a selection by integer scores needs an integer sensitivity")
         each = charge.epsilon / charge.draws
         if charge.draws > 1 or scores.size > _MANY:
-            return [exponential_draws(scores, int(sensitivity), each, charge.draws, noise)]
+            drawn = exponential_draws(scores, int(sensitivity), each, charge.draws, noise)
+            return [drawn if charge.draws > 1 else drawn.reshape(())]
         return [np.array(exponential_mechanism(scores, int(sensitivity), each, noise))]
