@@ -45,9 +45,14 @@ class Curator(MarginalQueries, ScoreQueries, ChoiceQueries, UnitQueries):
         public = None if self._public is None else self._public.arrange(joined, kept)
         return self._beside(self._engine.arrange(joined, kept), self._part, public=public)
 
-    def rest(self) -> Curator:
-        """Return a curator over the same rows whose shares refer to the remaining budget, not to the whole."""
-        return self._beside(self._engine, self._part, self._whole * self.left)
+    def rest(self, later: float = 0.0) -> Curator:
+        """Return a curator over the same rows whose shares refer to the remaining budget, not to the whole.
+
+        It leaves the part `later` of what remains.
+        """
+        made = self._beside(self._engine, self._part, self._whole * self.left * (1 - later))
+        made._kept_back += later * self.left * self._capacity  # noqa: SLF001 (same class)
+        return made
 
     def of_table(self, name: str, later: float) -> Curator:
         """Return a curator whose charges name a table of a database and leave the share `later` of the budget."""

@@ -65,9 +65,17 @@ class CodeScores:
 
 
 def follow_related(
-    domain: Domain, records: Records, maps: Mapping[str, ValueMap], fine: Mapping[str, Codes], rng: np.random.Generator
+    domain: Domain,
+    records: Records,
+    maps: Mapping[str, ValueMap],
+    fine: Mapping[str, Codes],
+    rng: np.random.Generator,
+    given: Mapping[str, str] | None = None,
 ) -> dict[str, Codes]:
-    """Return the original codes of merged attributes, exchanged among the records of each merged code."""
+    """Return the original codes of merged attributes, exchanged among the records of each merged code.
+
+    Those of an attribute in `given` are exchanged among the records with one code of the other attribute, too.
+    """
     made = dict(fine)
     wide = [name for name in fine if domain.order(name).ordered and maps[name].size > 2 and len(maps[name].merged)]
     if len(records) < MIN_FITTED or len(records.domain) < 2 or not wide:
@@ -78,7 +86,9 @@ def follow_related(
     scores: dict[str, Array] = {}
     for name in wide:
         scores[name] = models[name].draw(records, known, scores, rng)
-        codes = records.column(name)
+        codes = records.column(name).astype(np.int64)
+        if given and name in given:
+            codes += records.column(given[name]).astype(np.int64) * maps[name].size
         ordered = np.empty_like(made[name])
         ordered[np.lexsort((scores[name], codes))] = made[name][np.lexsort((made[name], codes))]
         made[name] = ordered

@@ -1,7 +1,7 @@
 """Model over merged values that splits them into the original values when it samples."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +14,7 @@ from weft.models import Model, model_class
 from weft.models import stored_arrays as stored
 from weft.models.code_positions import follow_related
 from weft.models.conditional import Evidence, Sampler, condition_model
+from weft.models.conditional_values import GivenCategory
 from weft.progress import Listener, ignore_event
 
 
@@ -24,6 +25,7 @@ class Unfolded:
     domain: Domain
     inner: Sampler
     maps: Mapping[str, ValueMap]
+    given: Mapping[str, GivenCategory] = field(default_factory=dict)
     follows: bool = True
     """Whether values within a merged code follow the other attributes."""
 
@@ -31,9 +33,17 @@ class Unfolded:
         """Sample n records and split their merged values."""
         records = self.inner.sample(n, rng, listener)
         merged = [name for name in self.domain if name in self.maps]  # in one order, also after loading
-        fine = {name: self.maps[name].unfold(records.column(name), rng) for name in merged}
+        fine = {
+            name: self.given[name].unfold(
+                self.maps[name], records.column(name), records.column(self.given[name].other), rng
+            )
+            if name in self.given
+            else self.maps[name].unfold(records.column(name), rng)
+            for name in merged
+        }
         if self.follows:
-            fine = follow_related(self.domain, records, self.maps, fine, rng)
+            others = {name: each.other for name, each in self.given.items()}
+            fine = follow_related(self.domain, records, self.maps, fine, rng, others)
         columns = zip(records.domain.names, records.columns, strict=True)
         return Records.of(self.domain, [fine.get(name, codes) for name, codes in columns])
 
@@ -50,6 +60,8 @@ class RecodedModel:
     """Model over merged codes."""
     maps: Mapping[str, ValueMap]
     """Recoding of each attribute with merged values."""
+    given: Mapping[str, GivenCategory] = field(default_factory=dict)
+    """Of attributes whose merged values depend on another attribute: how."""
 
     def __post_init__(self) -> None:
         for name, size, inner in zip(self.domain.names, self.domain.shape, self.inner.domain.shape, strict=True):
@@ -73,11 +85,19 @@ class RecodedModel:
 
     def marginal(self, columns: Sequence[str]) -> Array:
         """Return the inner model's marginal with each merged cell divided among its values."""
+        clique = make_clique(columns)
         table = self.inner.marginal(columns)
-        for axis, name in enumerate(make_clique(columns)):
-            if name in self.maps:
-                shape = [-1 if i == axis else 1 for i in range(table.ndim)]
-                table = np.take(table, self.maps[name].codes, axis) * self.maps[name].shares().reshape(shape)
+        # Numbers before the categories that they depend on, whose codes are still merged then.
+        for name in sorted(set(clique) & set(self.maps), key=lambda name: name not in self.given):
+            axes, shares = [clique.index(name)], self.maps[name].shares()
+            if name in self.given and self.given[name].other in clique:
+                axes.insert(0, clique.index(self.given[name].other))
+                shares = self.given[name].weights(self.maps[name])
+                shares = shares if axes[0] < axes[1] else shares.T
+            shape = [1] * table.ndim
+            for axis, size in zip(sorted(axes), shares.shape, strict=True):
+                shape[axis] = size
+            table = np.take(table, self.maps[name].codes, axes[-1]) * shares.reshape(shape)
         return table
 
     def fold(self, name: str, groups: Array) -> Array:
@@ -91,13 +111,17 @@ class RecodedModel:
 
     def sample(self, n: int, rng: np.random.Generator, listener: Listener = ignore_event) -> Records:
         """Sample n records and split their merged values."""
-        return Unfolded(self.domain, self.inner, self.maps, self.relates_columns).sample(n, rng, listener)
+        return Unfolded(self.domain, self.inner, self.maps, self.given, self.relates_columns).sample(n, rng, listener)
 
     def conditioned(self, evidence: Evidence) -> Sampler | None:
         """Return a sampler under evidence."""
         inside, maps = self.merge_evidence(evidence)
         inner = condition_model(self.inner, inside)
-        return None if inner is None else Unfolded(self.domain, inner, maps, self.relates_columns)
+        given = {
+            name: each.given_evidence(self.maps[name], maps[name].counts) if name in evidence else each
+            for name, each in self.given.items()
+        }
+        return None if inner is None else Unfolded(self.domain, inner, maps, given, self.relates_columns)
 
     def merge_evidence(self, evidence: Evidence) -> tuple[Evidence, dict[str, ValueMap]]:
         """Return evidence on merged codes, share-weighted sums over their values, and maps with the values' weights."""
@@ -116,10 +140,13 @@ class RecodedModel:
         meta = {
             "inner": {"kind": self.inner.kind, "values": values, "sizes": list(self.inner.domain.shape)},
             "maps": names,
+            "given": {name: each.other for name, each in sorted(self.given.items())},
         }
         held = {f"inner.{name}": array for name, array in arrays.items()}
         for i, name in enumerate(names):
             held |= {f"map{i}.codes": self.maps[name].codes, f"map{i}.counts": self.maps[name].counts}
+        for i, name in enumerate(meta["given"]):
+            held |= {f"given{i}.cells": self.given[name].cells, f"given{i}.shares": self.given[name].shares}
         return meta, held
 
     @classmethod
@@ -144,7 +171,7 @@ class RecodedModel:
         maps = {name: _read_value_map(arrays, i, domain.size(name), inside.size(name)) for i, name in enumerate(names)}
         if any(domain.size(name) != inside.size(name) for name in domain if name not in maps):
             raise stored.make_damage_error("an attribute has merged values but no value map")
-        return cls(domain, inner, maps)
+        return cls(domain, inner, maps, _read_given(meta.get("given", {}), arrays, inside, maps))
 
 
 def _read_value_map(arrays: Mapping[str, Array], i: int, size: int, merged: int) -> ValueMap:
@@ -152,3 +179,21 @@ def _read_value_map(arrays: Mapping[str, Array], i: int, size: int, merged: int)
     if not np.bincount(codes, minlength=merged).all():
         raise stored.make_damage_error("a value map leaves a merged value without original values")
     return ValueMap(codes, merged, stored.read_array(arrays, f"map{i}.counts", (size,), 0.0))
+
+
+def _read_given(
+    named: Any, arrays: Mapping[str, Array], inside: Domain, maps: Mapping[str, ValueMap]
+) -> dict[str, GivenCategory]:
+    if not isinstance(named, dict) or not all(
+        n in maps and other in inside and other != n for n, other in named.items()
+    ):
+        raise stored.make_damage_error("it names values that depend on an unknown attribute")
+    made = {}
+    for i, (name, other) in enumerate(named.items()):
+        cells = stored.read_codes(arrays, f"given{i}.cells", maps[name].codes.size, maps[name].codes.size)
+        size = int(cells.max()) + 1
+        if len(np.unique(cells)) < size or len(np.unique(cells * maps[name].size + maps[name].codes)) > size:
+            raise stored.make_damage_error(f"the cells of {name!r} do not match its value map")
+        shares = stored.read_array(arrays, f"given{i}.shares", (inside.size(other), size), 0.0)
+        made[name] = GivenCategory(other, cells, shares)
+    return made

@@ -18,7 +18,7 @@ from weft.encoding.persons import People
 from weft.engines import Opened
 from weft.engines.sources import source_name, table_identity
 from weft.marginals.marginal import Array
-from weft.methods import Method
+from weft.methods import Method, get_method_class
 from weft.methods.common.discretisation import (
     Arrangement,
     check_resolution,
@@ -27,6 +27,7 @@ from weft.methods.common.discretisation import (
     refine_model,
     resolution_share,
 )
+from weft.methods.common.number_detail import detail_share, measure_detail
 from weft.methods.common.options import convert_to_plain
 from weft.models import Model
 from weft.privacy import Ledger
@@ -134,7 +135,10 @@ def learn_model(
     domain = curator.domain
     seen, bins, whole = arrangement.domain(domain), arrangement.bins, arrangement.share_resolution
     people_share = SHARE_PEOPLE if several else 0.0
-    before = 1 - (1 - people_share) * (1 - arrangement.share_maps) * (1 - resolution_share(seen, bins, whole))
+    detail = detail_share(seen) if isinstance(chosen, get_method_class("weave")) and not bins else 0.0
+    before = 1 - (1 - people_share) * (1 - arrangement.share_maps) * (1 - resolution_share(seen, bins, whole)) * (
+        1 - detail
+    )
     check_resolution(curator, seen, bins)
     arrangement.check(curator)
     if before:
@@ -150,5 +154,9 @@ def learn_model(
         curator = curator.rest()
     curator = arrangement.view(curator)
     maps = choose_resolution(curator, listener, bins, whole)
-    coarse = curator.recode({n: (m.codes, m.size) for n, m in maps.items()}).rest() if maps else curator
-    return arrangement.whole(domain, refine_model(seen, chosen.fit(coarse, rng, listener), maps), fills), people
+    if not maps:
+        return arrangement.whole(domain, chosen.fit(curator, rng, listener), fills), people
+    coarse = curator.recode({n: (m.codes, m.size) for n, m in maps.items()}).rest(detail)
+    model = refine_model(seen, chosen.fit(coarse, rng, listener), maps)
+    model = measure_detail(curator.rest(), model, listener) if detail else model
+    return arrangement.whole(domain, model, fills), people
