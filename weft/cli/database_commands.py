@@ -71,10 +71,14 @@ def synth_database(
     """Make synthetic copies of related tables in a folder."""
     folder = Path(output)
     with guard_command(terminal):
-        if output == "-" or folder.is_file():
-            raise OutputError("related tables are written to a folder: name one with -o FOLDER")
+        _check_folder(output)
         request = options.request(journal_beside(folder, options.journal))
     synth_tables(request, folder, terminal, rows, None if model is None else Path(model), overwrite)
+
+
+def _check_folder(output: str) -> None:
+    if output == "-" or kind_of_address(output) or Path(output).is_file():
+        raise OutputError("related tables are written to a folder, as one file each: name one with -o FOLDER")
 
 
 @contextmanager
@@ -215,8 +219,7 @@ def sample_database(
         _check_history_output(output)
         targets = list_history_outputs(folder)
     else:
-        if output == "-" or folder.is_file():
-            raise OutputError("related tables are written to a folder: name one with -o FOLDER")
+        _check_folder(output)
         targets = list_outputs(related.database, folder, ".csv")
     rows, where, seed = wanted
     part = write_conditions(read_where(where, related.codecs[related.database.root].readers)) if where else ()

@@ -278,8 +278,11 @@ def _check_database(terminal: Terminal, schema: str, source: str | None) -> None
     for table in read.tables:
         stated = table.schema.stated if table.schema.incomplete else table.schema
         unknown = [column.name for column in table.schema.unknown]
-        facts = _collect_findings(stated, Codec(stated, csv_arrow_schema(stated))) | {"found_privately": unknown}
-        facts["warnings"] = [told for told in facts["warnings"] if "privacy unit" not in told]
+        facts: dict[str, Any] = {"columns": [], "rules": [], "log10_domain": 0.0, "unit": None, "warnings": []}
+        if stated.modelled:  # otherwise nothing but keys is described
+            facts = _collect_findings(stated, Codec(stated, csv_arrow_schema(stated)))
+        warned = [f'table "{table.name}": {told}' for told in facts["warnings"] if "privacy unit" not in told]
+        facts |= {"found_privately": unknown, "warnings": warned}
         found["tables"][table.name] = facts | {"keys": table.to_dict() | {"columns": None}}
     found["from_data"] = read.from_data_facts()
     terminal.answer(found)

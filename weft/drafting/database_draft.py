@@ -122,6 +122,8 @@ def _take_names(made: dict[str, TableDraft]) -> None:
     for name, table in made.items():
         wanted = {"id"} | {each + suffix for each in _call(name) for suffix in ("", *_SUFFIXES)}
         found = [column for column in _columns_of(table) if _plain(column) in wanted]
+        # The name of the table alone may be that of a quantity: a salary in salaries.
+        found = [column for column in found if _plain(column) not in _call(name) or column in table.columns.distinct]
         if table.key is None and found:
             table.key, table.reasons["key"] = found[0], "proposed from its name"
     for name, table in made.items():

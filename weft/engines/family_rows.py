@@ -2,8 +2,9 @@
 
 Ownership. The privacy unit is the value of the root's key, never a row. A row of a child table belongs to the row of
 its parent that its foreign key names, and so to a unit. Rows without an owner (a missing key, or a key that no kept row
-of the parent has) belong to nobody and are dropped. Of several root rows with one key, one is kept at random; of the
-children of a row, at most `max_children`, at random. Rows without children are kept.
+of the parent has) belong to nobody and are dropped, and so are rows that refer to a public row that does not exist. Of
+several root rows with one key, one is kept at random; of the children of a row, at most `max_children`, at random. Rows
+without children are kept.
 
 Privacy (Lemma 0): every row of every table gets a random number, drawn by position from the operating system's entropy,
 independently of all rows, and never released. Let D' be D without the rows of unit u in all tables. The numbers of the
@@ -355,9 +356,14 @@ def _read_table_rows(
     timed = [] if gap_name(table) is None else [str(table.time)]
     pieces: list[Records] = [Records.empty(codec.domain)]
     names: dict[str, list[pa.Array]] = {name: [] for name in wanted}
-    for batch, coded in reader.read(
-        list(dict.fromkeys([*codec.reads, *wanted, *timed])), codec.encode, listener, "read"
-    ):
+    known = {each.column: pa.array(references[each.table]) for each in table.links if each.table in references}
+
+    def encode(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Records]:
+        kept = _keep_known(batch, known, schema)
+        return kept, codec.encode(kept)
+
+    needed = list(dict.fromkeys([*codec.reads, *wanted, *timed]))
+    for _, (batch, coded) in reader.read(needed, encode, listener, "read"):
         pieces.append(coded)
         times += [_read_times(codec, batch, name) for name in timed]
         for name, held in names.items():
@@ -365,6 +371,15 @@ def _read_table_rows(
             held.append(key_names(batch.column(name), column.markers if isinstance(column, Id) else ()))
     joined = {name: pa.chunked_array(held, pa.binary()).combine_chunks() for name, held in names.items()}
     return codec, Records.concatenate(pieces), joined, np.concatenate(times)
+
+
+def _keep_known(batch: pa.RecordBatch, known: Mapping[str, pa.Array], schema: Schema) -> pa.RecordBatch:
+    """Drop rows that refer to no public row, each by itself; a missing key stays."""
+    for name, keys in known.items():
+        named = key_names(batch.column(name), schema.column(name).markers)
+        found = pc.is_in(named, value_set=key_names(keys, ()))
+        batch = batch.filter(pc.or_(found, pc.is_null(named)))
+    return batch
 
 
 def _find_parent_rows(keys: pa.Array, names: pa.Array) -> Places:

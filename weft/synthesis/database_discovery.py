@@ -39,6 +39,13 @@ def choose_bound(stated: int, sizes: Array | None) -> int:
     return min(max(int(np.searchsorted(reached, KEPT_UNITS)) + 1, 2), max(len(sizes), 2), MAX_CHILDREN)
 
 
+def widen_bounds(database: Database, bound: int = MAX_ROWS_PER_UNIT) -> Database:
+    """Return a database with another bound where discovery chooses it: by default, the largest that it may choose."""
+    chosen = {each.name for each in database.incomplete if each.parent == database.root and not each.states_bound}
+    tables = (replace(each, max_children=bound) if each.name in chosen else each for each in database.tables)
+    return replace(database, tables=tuple(tables))
+
+
 def prepare_searches(
     database: Database,
     sources: Mapping[str, Any],

@@ -62,7 +62,7 @@ from weft.schema.database import Database, RelatedTable
 from weft.schema.family_rules import FamilyRule
 from weft.schema.kinds.numeric_bins import Number
 from weft.schema.schema import check_names
-from weft.synthesis.database_discovery import check_complete_tables, complete_database
+from weft.synthesis.database_discovery import check_complete_tables, complete_database, widen_bounds
 from weft.synthesis.database_model import FittedDatabase, LinkTargets, SampledRows, find_dependence
 from weft.synthesis.database_plan import DatabasePlan
 from weft.synthesis.discovery import Discovered
@@ -114,8 +114,10 @@ def fit_database(plan: DatabasePlan) -> tuple[FittedDatabase, dict[str, Discover
     with open_run_ledger(plan.terms, plan.lifetime, journal=journal, stamps=plan.stamps, facts=facts) as ledger:
         found: dict[str, Discovered] = {}
         if plan.searches:
-            check_budget(replace(plan, left=1 - plan.request.discover), ledger)
+            least = widen_bounds(plan.database, 2)
+            check_budget(replace(plan, database=least, left=1 - plan.request.discover), ledger)
             database, found = complete_database(plan.database, plan.searches, ledger, plan.release)
+            ledger.bound_contributions(database.rows_per_unit)
             plan = replace(plan, database=database, left=ledger.left / ledger.capacity)
         return fit_stages(plan, ledger, opened), found
 

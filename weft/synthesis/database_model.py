@@ -59,6 +59,10 @@ MAX_DEFAULT_UNITS = 10_000_000
 """Maximum default number of rows of the root; more have to be requested explicitly."""
 
 
+MIN_TRUNCATED = 0.02
+"""Share of families with as many rows as the contribution bound from which it is reported."""
+
+
 @dataclass(frozen=True)
 class LinkTargets:
     """Released tables to which the children of a table are linked, over groups of codes."""
@@ -141,7 +145,21 @@ class FittedDatabase:
         """Return the columns of one table as a fitted table, in weighted counts: what is lost, and how noisy it is."""
         codec = self.codecs[name]
         measured = self.measured.get(name, ())
-        return Fitted(self.method, {}, codec.schema, codec, self.models[name], self.ledger, measured)
+        limits = self._find_truncated(name)
+        return Fitted(self.method, {}, codec.schema, codec, self.models[name], self.ledger, measured, limits=limits)
+
+    def _find_truncated(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Return a limit of the link of a table of which many families have all rows that the bound allows."""
+        table = self.database.table(name)
+        if table.parent is None:
+            return ()
+        counts = np.asarray(self.models[table.parent].marginal((count_name(name),)), np.float64)
+        share = float(max(counts[-1] - counts[-2], 0.0) / max(counts[1:].sum(), 1.0))
+        told = (
+            f"about {share:.0%} of the families have {len(counts) - 1} rows, the contribution bound: "
+            "further rows were left out at random, so that there are fewer rows than in the private table"
+        )
+        return ((table.link.column, told),) if share >= MIN_TRUNCATED else ()
 
     def name_attribute_in_view(self, base: str, owner: str, attribute: str) -> str:
         """Return the name that an attribute of a table would have in the model of the rows of `base`."""

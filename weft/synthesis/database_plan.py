@@ -21,7 +21,7 @@ from weft.privacy.ledger import Terms
 from weft.privacy.mechanisms import Mechanisms, Release
 from weft.progress import Listener
 from weft.schema.database import Database, RelatedTable, is_database_document
-from weft.synthesis.database_discovery import prepare_searches
+from weft.synthesis.database_discovery import prepare_searches, widen_bounds
 from weft.synthesis.discovery.search import Search
 from weft.synthesis.fit_plan import check_file_roles, check_public, check_unbounded, require_accepted_facts, stamps_of
 from weft.synthesis.fit_request import FitRequest
@@ -72,7 +72,7 @@ def share_budget(database: Database, left: float = 1.0) -> dict[tuple[str, str],
 
 def plan_database(request: FitRequest, release: Release | None, listener: Listener) -> DatabasePlan:
     """Validate a fit of related tables; everything that can be refused without private rows is refused here."""
-    database = read_database(request.schema)
+    database = widen_bounds(read_database(request.schema))
     if request.unit not in (None, False):
         raise SchemaError("the key of the root table identifies the privacy unit; leave out the unit")
     sources = name_sources(database, request.source, request.schema)

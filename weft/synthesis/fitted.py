@@ -32,6 +32,8 @@ class Fitted:
     """Distribution of rows per person, if a person may have several."""
     released: tuple[Released, ...] = ()
     """The noisy marginals themselves, for queries; empty in files of older versions."""
+    limits: tuple[tuple[str, str], ...] = ()
+    """What else limits the use of columns: a column and the reason."""
 
     def rows(self, records: Records, rng: np.random.Generator, start: int = 0) -> pa.Table:
         """Decode records into rows, assigned to persons; `start` is the number of rows decoded before."""

@@ -136,7 +136,10 @@ def fit_history(plan: HistoryPlan) -> tuple[FittedDatabase, Discovered | None]:
             sigma = curator.sigma(1.0 / max(len(noisy), 1))
         counts = {m.clique[0]: np.asarray(m.table, np.float64) for m in noisy}
         sizes = None if found is None else found.unit_sizes
-        database = split_history(schema, time, counts, sigma, choose_bound(schema.rows_per_unit, sizes))
+        bound = choose_bound(schema.rows_per_unit, sizes)
+        ledger.bound_contributions(bound)
+        database = split_history(schema, time, counts, sigma, bound)
+        found = found and replace(found, schema=replace(schema, time=time, rows_per_unit=bound))
         fitted = fit_stages(replace(related, database=database, left=left * (1 - SHARE_CHANGES)), ledger)
         columns = [name for name in plan.table.columns(schema).names if name in schema]
     return replace(fitted, options=fitted.options | {"joined": columns}), found

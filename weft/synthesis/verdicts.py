@@ -42,6 +42,8 @@ UNLISTED = (0.02, 0.50)
 """The same for the share of values that are not kept."""
 PILED = (0.05, 0.25)
 """The same for the share of values that are moved to an end of the range."""
+PILED_AT_FOUND = (0.05, 0.60)
+"""The same where discovery found the range: it holds nearly all values, so most rows at its end are values there."""
 MERGED = 0.10
 """Share of rows with merged values from which a column needs care."""
 NEARLY_ALL = 0.995
@@ -124,7 +126,13 @@ def collect_findings(fitted: Fitted, *, noise: bool) -> Findings:
             "which of a person's rows were used was chosen at random"
         )
         found.setdefault(fitted.schema.unit, []).append(Finding("usable with care", told))
+    _add_limits(found, fitted)
     return _add_noise(found, fitted) if noise else found
+
+
+def _add_limits(found: Findings, fitted: Fitted) -> None:
+    for name, told in fitted.limits:
+        found.setdefault(name, []).append(Finding("usable with care", told))
 
 
 def _add_noise(found: Findings, fitted: Fitted) -> Findings:
@@ -165,7 +173,9 @@ def judge_tables(fitted: FittedDatabase) -> dict[str, tuple[Verdict, ...]]:
     for table in fitted.database.private:
         model = fitted.models[table.name]
         found = find_losses(table.schema, fitted.codecs[table.name], model.marginal, model.domain)
-        made[table.name] = make_verdicts(table.schema, _add_noise(found, fitted.view(table.name)))
+        view = fitted.view(table.name)
+        _add_limits(found, view)
+        made[table.name] = make_verdicts(table.schema, _add_noise(found, view))
     return made
 
 
@@ -202,11 +212,14 @@ def _find_unlisted(column: Column, codec: Codec, counts: Array | None) -> list[F
     return [Finding(grade, told)] if share >= UNLISTED[0] or column.lost_share > 0 else []
 
 
+ONE_VALUE = "only one value was found; values with few rows cannot be told from noise"
+
+
 def _find_emptied(column: Column, counts: Array) -> list[Finding]:
     grade: Grade = "not usable" if column.paid else "usable with care"
-    if len(counts) == 1:
-        told = "only one value was found; values with few rows cannot be told from noise"
-        return [Finding(grade, told)] if {"range", "values"} & set(column.paid) else []
+    listed = set(getattr(column, "values", ())) - {getattr(column, "other", None)}
+    if len(counts) == 1 or (len(listed) == 1 and "values" in column.paid):
+        return [Finding(grade, ONE_VALUE)] if {"range", "values"} & set(column.paid) else []
     if counts.sum() > 0 and counts.max() > NEARLY_ALL * counts.sum():
         return [Finding(grade, "nearly all synthetic rows have the same value; others are too rare for this budget")]
     return []
@@ -223,7 +236,8 @@ def _find_piled(column: Column, codec: Codec, counts: Array) -> list[Finding]:
         share = float((counts[end] - counts[near]) / max(counts.sum(), 1.0))
         if share >= PILED[0] and value not in ("0", "0.0"):
             text = f"about {share:.0%} of the values are at {labels[end]}, where values beyond the range are moved"
-            told.append(Finding(grade_share(share, PILED), text))
+            limits = PILED_AT_FOUND if "range" in column.paid else PILED
+            told.append(Finding(grade_share(share, limits), text))
     return told
 
 
