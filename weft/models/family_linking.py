@@ -27,8 +27,8 @@ SWAPS_PER_CHILD = 300
 SWAPS_IN_TIME = 300
 """Proposed swaps per child of a history."""
 MAX_SWAPS = 60_000_000
-SMALL_FAMILY = 4.0
-"""Mean number of siblings up to which a swap takes about the same time; in larger families there are fewer swaps."""
+MAX_CHANGES = 3_000_000_000
+"""Maximum changes of cells by all proposed swaps: with many tables, or large families, fewer swaps are proposed."""
 HOT = 2.0
 """First temperature, in squared weights of a family, for the most precise table."""
 THREADS = 2
@@ -91,8 +91,9 @@ class Linkage:
         if not (self.siblings or self.links) or n < 2:
             return members
         each = SWAPS_PER_CHILD if self.blocks is None else SWAPS_IN_TIME
-        large = 1.0 if self.blocks is not None else float((np.diff(self.starts) ** 2).sum()) / n / SMALL_FAMILY
-        steps = min(each * n, int(MAX_SWAPS / max(large, 1.0))) if swaps is None else swaps
+        siblings = 2.0 if self.blocks is not None else float((np.diff(self.starts) ** 2).sum()) / n
+        changes = max(len(self.links) + len(self.siblings) * siblings, 1.0)
+        steps = int(min(each * n, MAX_SWAPS, MAX_CHANGES / changes)) if swaps is None else swaps
         parts = max(min(THREADS, os.cpu_count() or 1, families // MIN_PART), 1)
         part = rng.integers(0, parts, families) if parts > 1 else np.zeros(families, np.int64)
         layout, ordered = self._layout(), self.blocks is not None
