@@ -351,6 +351,8 @@ def test_a_report_compares_tables_families_and_siblings(tmp_path):
     page = json.loads((tmp_path / "report" / "persons.json").read_text())
     assert "households.region" in {column["name"] for column in page["columns"]}
     assert "rows of persons" in (tmp_path / "report" / "households.json").read_text()
+    index = (tmp_path / "report" / "index.html").read_text()
+    assert "private rows, " in index and "up to 5, the contribution bound" in index
     shuffled = town(150)
     shuffled["persons"]["age"] = np.random.default_rng(0).permutation(shuffled["persons"]["age"])
     (tmp_path / "same" / "persons.csv").write_text(shuffled["persons"].to_csv(index=False))

@@ -68,13 +68,19 @@ def render_index(database: Database, real: Tables, made: Tables, pages: Mapping[
     checks = count_broken_families(database, made)
     links = "".join(f'<li><a href="{escape(path.name)}">{escape(name)}</a></li>' for name, path in pages.items())
     kept = "".join(f"<li>{escape(what)}: {broken or 'none'} broken</li>" for what, broken in checks.items())
+    rows = "".join(
+        f"<li>{escape(table.name)}: {len(real[table.name]):,} private rows, {len(made[table.name]):,} synthetic rows"
+        + (f"; numbers of rows are compared up to {table.max_children}, the contribution bound" if table.parent else "")
+        for table in database.private
+    )
     charts = "".join(draw_histories(table, real, made) for table in database.private if table.time is not None)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
         '<meta name="viewport" content="width=device-width"><title>Related tables</title>'
         '<body style="font-family: system-ui; max-width: 45rem; margin: 2rem auto; padding: 0 1rem">'
         "<h1>Related tables</h1><p><strong>PRIVATE: computed from real rows.</strong></p>"
-        f"<h2>Pages</h2><ul>{links}</ul><h2>Keys and families in the release</h2><ul>{kept}</ul>{charts}"
+        f"<h2>Pages</h2><ul>{links}</ul><h2>Rows</h2><ul>{rows}</ul>"
+        f"<h2>Keys and families in the release</h2><ul>{kept}</ul>{charts}"
         "</body></html>\n"
     )
 
