@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,6 +11,7 @@ import typer
 from weft.cli import shared_options as o
 from weft.cli.failure import guard_command
 from weft.cli.terminal import Terminal
+from weft.display import format_count
 
 if TYPE_CHECKING:
     from weft.privacy.lifetime import State
@@ -127,6 +129,7 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
                 "allowed": f"epsilon {at_most(state.facts['epsilon'])} at delta {state.facts['delta']:g} for all runs "
                 "together, even if later runs depend on earlier results",
                 "protects": f"{protects} ({state.facts['relation']} neighbours)",
+                **({"earlier": _describe_earlier(state.facts["earlier"])} if "earlier" in state.facts else {}),
                 "spent": f"{_draw_bar(state)} {_format_cost_share(state.spent, state)}",
                 **({"held": f"{_format_cost_share(state.held, state)} reserved by active runs"} if state.held else {}),
                 "left": f"{_format_cost_share(state.left, state)}; {_describe_remainder(state)}",
@@ -152,10 +155,18 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
     terminal.show(table)
 
 
+def _describe_earlier(earlier: Mapping[str, Any]) -> str:
+    from weft.privacy import at_most
+
+    spent = f"epsilon {at_most(earlier['epsilon'])} at delta {at_most(earlier['delta'], 3)}"
+    return f"{spent}, by {format_count(earlier['runs'], 'run')} before this budget; the shares below are of the rest"
+
+
 def _describe_state(state: State) -> dict[str, Any]:
     return {
         **{key: state.facts[key] for key in ("table", "epsilon", "delta", "accounting", "relation")},
         "protects": state.protects,
+        "earlier": state.facts.get("earlier"),
         "spent": state.spent / state.capacity,
         "held": state.held / state.capacity,
         "left": state.left / state.capacity,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weft.cli import shared_options as o
-from weft.cli.failure import guard_command, ledger_of
+from weft.cli.failure import guard_command
 from weft.cli.fit_options import check_files
 from weft.cli.shared_options import flatten_options, panel_option
 from weft.cli.terminal import Terminal, hang_up
@@ -208,11 +208,11 @@ def _describe_ledger(ledger: Ledger) -> dict[str, object]:
 
 
 def _read_ledgers(path: Path) -> list[Ledger]:
-    from weft.privacy import read_journal
+    from weft.privacy import Ledger, read_journal
     from weft.synthesis import model_file as modelfile
 
     if _is_journal(path):
-        return [ledger_of(run) for run in read_journal(path)]
+        return [Ledger.of_run(run) for run in read_journal(path)]
     o.check_model_file(path, "neither a model file nor a journal (NAME.ledger.jsonl)")
     return [modelfile.load_any_model(path).ledger]
 

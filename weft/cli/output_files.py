@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from weft.cli import shared_options as o
 from weft.cli.discovered_schema import JOURNAL_PURPOSE, keep_found, show_discovered_columns
-from weft.cli.failure import Rescue, ledger_of
+from weft.cli.failure import Rescue
 from weft.cli.terminal import Terminal
 from weft.display import format_count
 from weft.errors import OutputError, WeftError
@@ -157,7 +157,7 @@ def collect_warnings(fitted: Fitted, journal: Path | None) -> list[str]:
 
 def _on_record(journal: Path | None) -> list[str]:
     """State the total cost of all runs on the same table that the journals of this folder record."""
-    from weft.privacy import read_journal
+    from weft.privacy import Ledger, read_journal
     from weft.synthesis.statement import describe_joint_cost
 
     if journal is None or not journal.is_file():
@@ -172,7 +172,7 @@ def _on_record(journal: Path | None) -> list[str]:
         if not same_file(path, journal):
             with suppress(WeftError):  # other journals are included as far as they can be read
                 runs += [run for run in read_journal(path) if run.header.get("fingerprint") == table]
-    spent = describe_joint_cost(map(ledger_of, runs))
+    spent = describe_joint_cost(map(Ledger.of_run, runs))
     return [] if spent is None else [f"Journals in this folder record {spent}."]
 
 

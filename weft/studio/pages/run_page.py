@@ -22,6 +22,7 @@ from fastapi.responses import FileResponse, HTMLResponse, Response
 from weft.errors import DataError, SchemaError, WeftError
 from weft.io.formats import replace_ending
 from weft.privacy import Budget, read_journal
+from weft.privacy import Run as JournalRun
 from weft.studio import column_editor as c
 from weft.studio import command_text as spoken
 from weft.studio.access import REPORT_POLICY
@@ -119,7 +120,9 @@ def cancel(studio: TheStudio, table: TheTable, number: str) -> Response:
 def history(studio: TheStudio, table: TheTable) -> HTMLResponse:
     """List the runs of a table with their costs."""
     runs = [_make_shown_run(studio, table, number) for number in table.runs()]
-    return studio.page("history", table=table, step="history", runs=runs, spent=list_spent_budgets(table))
+    return studio.page(
+        "history", table=table, step="history", runs=runs, spent=sum_spent_budgets(list_charged_runs(table))
+    )
 
 
 def job_folder(table: Table, number: str) -> Path:
@@ -133,14 +136,18 @@ def card_of(table: Table, number: str) -> dict[str, Any]:
     return dict(read_json(replace_ending(place, ".card.json")) or {})
 
 
-def list_spent_budgets(table: Table) -> float:
-    """Return the sum of the budgets of all runs that queried the rows, by their journals, including failed ones.
-
-    An interrupted run counts with its whole budget: its remaining queries would have depended on earlier measurements.
-    """
+def list_charged_runs(table: Table) -> list[JournalRun]:
+    """Return all runs that queried the rows, by their journals, including failed ones and searches."""
     journals = [path for path in list_records(table.folder) if path.name != LIFETIME]
-    asked = [run for path in journals for run in read_journal(path) if run.charges]
-    return math.fsum(Budget.from_dict(run.header["budget"]).nominal() for run in asked)
+    return [run for path in journals for run in read_journal(path) if run.charges]
+
+
+def sum_spent_budgets(runs: list[JournalRun]) -> float:
+    """Return the sum of the budgets of runs; an interrupted one counts with all of it.
+
+    Its remaining queries would have depended on earlier measurements.
+    """
+    return math.fsum(Budget.from_dict(run.header["budget"]).nominal() for run in runs)
 
 
 def _make_shown_run(studio: Studio, table: Table, number: str) -> RunShown:
