@@ -236,3 +236,20 @@ def test_a_run_is_cancelled_safely(browser, table):
     assert "Cancelled" in page and "Traceback" not in page
     files = re.findall(r"files/([^\"]+)\"", browser.get(run).text)
     assert "synthetic.csv" not in files
+
+
+def test_a_result_says_at_its_top_how_many_columns_can_be_used(browser, table):
+    run = spend(browser, table).headers["location"]
+    page = wait(browser, run)
+    verdicts = json.loads(browser.get(f"{run}/files/synthetic.card.json").text)["columns"]
+    grades = [each["verdict"] for each in verdicts if "verdict" in each]
+    said = re.search(r'id="overall"><strong>(.*?)</strong>', page)[1]
+    assert said.startswith(f"{grades.count('usable')} of {len(grades)} columns usable, ")
+    assert f"{grades.count('not usable')} not usable" in said
+    worst = next(each["name"] for each in verdicts if each.get("verdict") == "not usable")
+    assert f'<a href="#verdict-0">{worst}</a>' in page and f'id="verdict-0"><th scope="row">{worst}</th>' in page
+    for edition in ("private", "releasable"):
+        report = browser.get(f"{run}/report/{edition}").text
+        assert re.search(r'id="overall"><b>\d+ of 15 columns usable', report)
+        assert "Look first at" in report
+    assert said in browser.get(f"{run}/report/releasable").text

@@ -31,7 +31,7 @@ from weft.evaluation.report.report_texts import (
 from weft.io.atomic_files import stage_files
 from weft.privacy import at_most
 from weft.privacy.mechanisms import find_mechanism
-from weft.synthesis.verdicts import GRADES
+from weft.synthesis.verdicts import GRADES, summarise_grades
 
 BY = " \N{MULTIPLICATION SIGN} "
 OPEN_PAIRS = 6
@@ -66,6 +66,7 @@ def render(report: Report) -> str:
         private=private,
         percent=format_share,
         spent=None if bound is None or bound.epsilon is None else at_most(bound.epsilon, 3),
+        overall=summarise_grades([v.grade for v in report.verdicts]),
         grades=[(grade, [v for v in report.verdicts if v.grade == grade]) for grade in reversed(GRADES)],
         cards=[_make_column_card(column, report) for column in report.columns],
         place=place,

@@ -29,7 +29,7 @@ from weft.studio.access import REPORT_POLICY
 from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
 from weft.studio.jobs import Job, Started, make_program_words
 from weft.studio.workspace import LIFETIME, Table, list_records, read_json
-from weft.synthesis.verdicts import GRADES
+from weft.synthesis.verdicts import GRADES, summarise_grades
 
 router = APIRouter()
 SHOWN = 10
@@ -339,6 +339,8 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
         reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
         verdicts=verdicts,
         grades=_count_grades(verdicts),
+        overall=summarise_grades([verdict[1] for verdict in verdicts]),
+        private_overall=summarise_grades([private["grade"] for *_, private in verdicts if private]),
         troubled=any(verdict[1] != GRADES[0] for verdict in verdicts),
         compared=any(verdict[3] for verdict in verdicts),
         found=_list_filled_columns(table, folder / spoken.FOUND_BY_RUN),
