@@ -1,7 +1,9 @@
 """Columns are saved together, nothing that was typed is lost, and related tables have columns, too."""
 
+import io
 import re
 import tomllib
+import zipfile
 
 import pytest
 
@@ -121,3 +123,15 @@ def test_open_columns_of_related_tables_are_described_before_a_run(browser, tmp_
     pressed = {"epsilon": "4", "delta": "1e-5", "rows": "400", "then": "run", "ticket": "once"}
     page = words(wait(browser, browser.post(f"{place}/budget", data=pressed).headers["location"]))
     assert "synthetic rows of patients" in page and "stays.ward" in page
+    # The curator compares the tables with the private ones, page by page; no page is part of the release.
+    run = f"{place}/runs/001"
+    assert "Real and synthetic side by side: keys, families and histories , patients , stays , stays-siblings" in page
+    for part in ("index", "patients", "stays", "stays-siblings"):
+        report = browser.get(f"{run}/report/private", params={"part": part})
+        assert "PRIVATE" in report.text and report.headers["content-security-policy"].startswith("sandbox")
+        assert not re.search(r'href="\w+\.html"', report.text)
+    for part in ("../released/patients", "report-PRIVATE/stays", "nobody"):
+        assert browser.get(f"{run}/report/private", params={"part": part}).status_code == 400
+    packed = zipfile.ZipFile(io.BytesIO(browser.get(f"{run}/release.zip").content))
+    assert {"patients.csv", "stays.csv"} <= set(packed.namelist())
+    assert not [name for name in packed.namelist() if name.endswith((".html", ".json")) and "card" not in name]

@@ -58,6 +58,8 @@ WHAT = {
     ".checkpoint": "the checkpoint of an interrupted run",
 }
 PRIVATE_FIGURES = spoken.PRIVATE_REPORT.replace(".html", ".json")
+INDEX = "index"
+"""Page that a report on several tables begins with."""
 REPORTS = {"private": spoken.PRIVATE_REPORT, "releasable": spoken.PUBLIC_REPORT}
 
 
@@ -191,12 +193,19 @@ def compare(studio: TheStudio, table: TheTable, run: Annotated[list[str] | None,
 
 
 @router.get("/t/{table}/runs/{number}/report/{edition}")
-def report(table: TheTable, number: str, edition: Literal["private", "releasable"]) -> Response:
-    """Return a report for a sandboxed frame."""
-    page = table.run(number) / REPORTS[edition]
+def report(table: TheTable, number: str, edition: Literal["private", "releasable"], part: str = "") -> Response:
+    """Return a report for a sandboxed frame, or a page of a report on several tables."""
+    page = list_report_pages(table, number).get(part, table.run(number) / REPORTS[edition])
     if not page.is_file():
         raise DataError("this report does not exist yet")
-    return FileResponse(page, headers={"content-security-policy": REPORT_POLICY}, media_type="text/html")
+    text = re.sub(r'<a href="[^"#]*">(.*?)</a>', r"\1", page.read_text(encoding="utf-8"))  # its frame may not leave it
+    return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
+
+
+def list_report_pages(table: Table, number: str) -> dict[str, Path]:
+    """Return the pages of a private report on related tables or histories, the one on all of them first."""
+    pages = sorted((table.run(number) / spoken.PRIVATE_PAGES).glob("*.html"), key=lambda page: page.stem != INDEX)
+    return {page.stem: page for page in pages}
 
 
 @router.get("/t/{table}/runs/{number}/files/{name}")
@@ -320,6 +329,7 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
     shown = [(name, *_read_first_rows(path)) for name, path in (places or {"": folder / spoken.SYNTHETIC}).items()]
     more = sorted(path.name for path in files if path.name.startswith("more-") and path.suffix == ".csv")
     jobs = {name: studio.jobs.job(folder / f"{name}-job") for name in ("more", "reports", "evidence")}
+    pages, wanted = list(list_report_pages(table, number)), spoken.write_report_commands(table, number).words
     return studio.page(
         "result",
         table=table,
@@ -336,7 +346,11 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
             for path in files
             if path.parent.name != spoken.EVIDENCE
         ],
-        reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
+        reports=["private"] if pages else [edition for edition, name in REPORTS.items() if (folder / name).is_file()],
+        pages=pages,
+        unreported=bool(card)
+        and not pages
+        and len(wanted) > sum((folder / name).is_file() for name in REPORTS.values()),
         verdicts=verdicts,
         grades=_count_grades(verdicts),
         overall=summarise_grades([verdict[1] for verdict in verdicts]),
@@ -367,11 +381,11 @@ def _list_countable_columns(table: Table, folder: Path, names: list[str]) -> lis
 
 def _list_verdicts(card: Mapping[str, Any], folder: Path) -> list[tuple[str, str, list[str], Any]]:
     """Return the verdict on each column, the worst first: from the card, and PRIVATE, from the curator's report."""
-    private = read_json(folder / PRIVATE_FIGURES) or {}
-    compared = {verdict["column"]: verdict for verdict in private.get("verdicts", ())}
     listed = {"": card.get("columns", ())} if "tables" not in card else card["tables"]
     several, made = len(listed) > 1, []
     for table, entry in listed.items():
+        figures = folder / spoken.PRIVATE_PAGES / f"{table}.json" if table else folder / PRIVATE_FIGURES
+        compared = {verdict["column"]: verdict for verdict in (read_json(figures) or {}).get("verdicts", ())}
         for each in entry if table == "" else entry.get("columns", ()):
             if "verdict" in each:
                 name = f"{table}.{each['name']}" if several else each["name"]
