@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -113,10 +112,6 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
     terminal.answer(_describe_state(state))
     if terminal.json:
         return
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
     from weft.cli import summary
     from weft.privacy import Budget, at_most
 
@@ -129,7 +124,7 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
                 "allowed": f"epsilon {at_most(state.facts['epsilon'])} at delta {state.facts['delta']:g} for all runs "
                 "together, even if later runs depend on earlier results",
                 "protects": f"{protects} ({state.facts['relation']} neighbours)",
-                **({"earlier": _describe_earlier(state.facts["earlier"])} if "earlier" in state.facts else {}),
+                **_describe_earlier(state),
                 "spent": f"{_draw_bar(state)} {_format_cost_share(state.spent, state)}",
                 **({"held": f"{_format_cost_share(state.held, state)} reserved by active runs"} if state.held else {}),
                 "left": f"{_format_cost_share(state.left, state)}; {_describe_remainder(state)}",
@@ -138,28 +133,20 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
     )
     if not state.runs:
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for head in ("run", "begun", "of", "method", "allowed", "questions", "share of the lifetime"):
-        table.add_column(head, justify="right" if head in ("questions", "share of the lifetime") else "left")
+    heads, rows = ("run", "begun", "of", "method", "allowed", "questions", "share of the lifetime"), []
     for each in state.runs.values():
-        facts = each.facts
-        table.add_row(
-            each.run,
-            facts["time"],
-            escape(str(facts.get("source", ""))),
-            escape(str(facts.get("method", ""))),
-            str(Budget.from_dict(facts["budget"])),
-            str(each.charges),
-            _format_cost_share(each.spent, state) + ("" if each.ended or not each.held else " (under way)"),
-        )
-    terminal.show(table)
+        facts, share = each.facts, _format_cost_share(each.spent, state)
+        told = [facts["time"], *(str(facts.get(name, "")) for name in ("source", "method"))]
+        share += "" if each.ended or not each.held else " (under way)"
+        rows.append((each.run, *told, str(Budget.from_dict(facts["budget"])), str(each.charges), share))
+    terminal.show(summary.make_table(heads, rows, right=(5, 6)))
 
 
-def _describe_earlier(earlier: Mapping[str, Any]) -> str:
-    from weft.privacy import at_most
-
-    spent = f"epsilon {at_most(earlier['epsilon'])} at delta {at_most(earlier['delta'], 3)}"
-    return f"{spent}, by {format_count(earlier['runs'], 'run')} before this budget; the shares below are of the rest"
+def _describe_earlier(state: State) -> dict[str, str]:
+    if (past := state.facts.get("earlier")) is None:
+        return {}
+    spent = f"epsilon {past['epsilon']:.4g} at delta {past['delta']:.3g}, by {format_count(past['runs'], 'run')}"
+    return {"earlier": f"{spent} before this budget; the shares below are of the rest"}
 
 
 def _describe_state(state: State) -> dict[str, Any]:

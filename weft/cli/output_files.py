@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from weft.synthesis.synthesizer import Synthesizer
 
 
-ROLES = ("the synthetic table", "its card", "its card as JSON")
+PURPOSES = {
+    "the synthetic table": "the synthetic table",
+    "its card": "its card: guarantee, method, limitations",
+    "its card as JSON": "the card as JSON",
+    "the model": "the model; sampling from it has no further privacy cost",
+    "the discovered schema": "the discovered schema; reusing it has no further privacy cost",
+    "the journal": JOURNAL_PURPOSE,
+}
+"""Purposes of the files of a run, by role."""
+ROLES = tuple(PURPOSES)[:3]
 """Names of the files of a release, in order."""
 
 Destination = Path | DatabaseTable | Dataset | None
@@ -180,18 +189,8 @@ def file_purposes(
     out: Destination, journal: Path | None, model: Path | None, found: Path | None = None
 ) -> dict[Path, str]:
     """Return the purpose of each file of a release."""
-    named = {}
-    if out is not None:
-        told = ("the synthetic table", "its card: guarantee, method, limitations", "the card as JSON")
-        files = list(release_files(out).values())
-        named = dict(zip(files, told[-len(files) :], strict=True))
-    if model is not None:
-        named[model] = "the model; sampling from it has no further privacy cost"
-    if found is not None:
-        named[found] = "the discovered schema; reusing it has no further privacy cost"
-    if journal is not None:
-        named[journal] = JOURNAL_PURPOSE
-    return named
+    files = release_files(out) | {"the model": model, "the discovered schema": found, "the journal": journal}
+    return {path: PURPOSES[role] for role, path in files.items() if path is not None}
 
 
 Overwrite = Annotated[bool, o.panel_option(o.OUTPUT, "Replace existing files.", "--overwrite", metavar="")]
