@@ -91,11 +91,11 @@ def test_a_draft_is_reviewed_before_anything_is_released(browser, table):
     refused = spend(browser, table)
     assert refused.status_code == 400 and "are not reviewed" in refused.text
     for fact in ("range", "kind"):
-        data = {"column": "age", "name": fact, "how": "public"}
-        assert browser.post(f"{table}/columns/fact", data=data).status_code == 303
+        data = {"settle": f"public {fact} age"}
+        assert browser.post(f"{table}/columns/edit", data=data).status_code == 303
     text = browser.get(f"{table}/columns").text
-    assert browser.post(f"{table}/columns/fact", data={"how": "private"}).status_code == 303
-    browser.post(f"{table}/columns/fact", data={"how": "public"})
+    assert browser.post(f"{table}/columns/edit", data={"settle": "private  "}).status_code == 303
+    browser.post(f"{table}/columns/edit", data={"settle": "public  "})
     page = browser.get(f"{table}/columns").text
     assert "read from the private rows" not in page and page != text
 

@@ -62,7 +62,7 @@ def test_a_name_that_was_pointed_here_is_refused(browser, host):
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "http://127.0.0.1:9999"])
 def test_another_site_can_do_nothing(browser, table, origin):
-    for path in ("/tables", f"{table}/budget", f"{table}/remove", f"{table}/columns/fact"):
+    for path in ("/tables", f"{table}/budget", f"{table}/remove", f"{table}/columns/edit"):
         assert browser.post(path, data={"source": "x"}, headers={"origin": origin}).status_code == 403
     assert browser.get(table).status_code == 200
 

@@ -112,7 +112,7 @@ def test_a_draft_is_gone_through_column_by_column(browser, table, tmp_path):
         page = browser.get(f"{table}/columns").text
         (column,) = re.findall(r"<details class=\"column\"[^>]* open>.*?</details>", page, re.DOTALL)
         assert f"<strong>{name}</strong>" in column
-        browser.post(f"{table}/columns/fact", data={"how": "public", "column": name, "name": "kind"})
+        browser.post(f"{table}/columns/edit", data={"settle": f"public kind {name}"})
 
 
 def test_values_beyond_what_was_said_can_be_taken_in(browser, table, tmp_path):

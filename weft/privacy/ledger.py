@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
@@ -17,7 +16,7 @@ from weft.privacy.accounting import Accounting, AccountingLike, find_accounting
 from weft.privacy.budget import Budget
 from weft.privacy.charge import Charge
 from weft.privacy.journal import Journal, Run, fingerprint_table
-from weft.privacy.lifetime import Lifetime, LifetimeAccount, lifetime_statement
+from weft.privacy.lifetime import Lifetime, LifetimeAccount, get_current_time, lifetime_statement
 from weft.privacy.noise import LAW_ERROR
 from weft.privacy.sensitivity import Adjacency
 
@@ -154,7 +153,7 @@ class Ledger:
         self._journal: Journal | None = None
         if journal is not None:
             self._journal = Journal.begin(
-                Path(journal), self._header() | dict(facts or {}) | {"time": _format_current_time()}
+                Path(journal), self._header() | dict(facts or {}) | {"time": get_current_time()}
             )
             for text in self._stamps:
                 self._journal.write_stamp(text)
@@ -314,7 +313,7 @@ class Ledger:
         if self._closed:
             raise BudgetError("this run has ended: its unspent reservation was returned to the lifetime budget")
         with self._lock:
-            entry = replace(charge, cost=self._afford(charge), time=_format_current_time())
+            entry = replace(charge, cost=self._afford(charge), time=get_current_time())
             if self._account is not None:
                 self._account.charge(entry)
             if self._journal is not None:
@@ -467,10 +466,6 @@ class Ledger:
 
 def _shorten_query(question: str) -> str:
     return question if len(question) <= _MAX_QUERY_WIDTH else question[: _MAX_QUERY_WIDTH - 3] + "..."
-
-
-def _format_current_time() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def sum_earlier_runs(runs: Sequence[Run]) -> dict[str, Any]:

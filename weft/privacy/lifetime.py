@@ -215,7 +215,7 @@ class Lifetime:
             "accounting": kind,
             "relation": relation,
             "table": table,
-            "time": _get_current_time(),
+            "time": get_current_time(),
         }
         if earlier is not None:
             first["earlier"] = dict(earlier)
@@ -264,7 +264,7 @@ class Lifetime:
                     "accounting": find_accounting(accounting).name,
                     "reserved": reserved,
                     "process": describe_owner(),
-                    "time": _get_current_time(),
+                    "time": get_current_time(),
                 }
             )
         return LifetimeAccount(self, run, state.facts)
@@ -293,7 +293,7 @@ class Lifetime:
                     "part": charge.part,
                     "cost": cost,
                     "slack": distance,
-                    "time": _get_current_time(),
+                    "time": get_current_time(),
                 }
             )
 
@@ -304,7 +304,7 @@ class Lifetime:
             if run not in runs:
                 raise DataError(f"{self.path} has no run {run}; `weft budget show {self.path}` lists them")
             if not runs[run].ended:
-                new.append({"kind": "end", "run": run, "time": _get_current_time()})
+                new.append({"kind": "end", "run": run, "time": get_current_time()})
 
     def _folded(self, entries: Entries) -> State:
         first, *later = entries.documents
@@ -390,5 +390,6 @@ def lifetime_statement(values: Any) -> dict[str, Any] | None:
     return said
 
 
-def _get_current_time() -> str:
+def get_current_time() -> str:
+    """Return the time in UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -84,7 +84,7 @@ def fields(shown: TheColumns, column: str) -> HTMLResponse:
 
 @router.post("/t/{table}/columns/edit")
 async def edit(shown: TheColumns, request: Request) -> Response:
-    """Save all columns that were changed, and settle a fact, if its button was pressed."""
+    """Save all columns that were changed, and settle the facts whose button was pressed."""
     forms: dict[str, dict[str, str]] = {}
     for key, value in (await request.form(max_fields=MAX_FIELDS)).items():
         column, _, name = key.rpartition(":")
@@ -104,17 +104,6 @@ async def edit(shown: TheColumns, request: Request) -> Response:
     first = min((names.index(name) for name in ((column,) if settled else forms) if name in names), default=0)
     mark = f"{'&' if shown.of else '?'}saved={len(forms)}#c-{first}"
     return redirect_to(f"/t/{shown.table.id}/budget" if pressed.get("then") == "budget" else shown.place + mark)
-
-
-@router.post("/t/{table}/columns/fact")
-def fact(
-    shown: TheColumns,
-    how: Annotated[Literal["public", "private"], Form()],
-    column: Annotated[str, Form()] = "",
-    name: Annotated[str, Form()] = "",
-) -> Response:
-    """Declare facts read from the rows public, or leave them to discovery."""
-    return _save_schema(shown, lambda text: c.settle_fact(text, column, name, how))
 
 
 @router.post("/t/{table}/columns/rule")

@@ -44,19 +44,6 @@ RELEASED = re.compile(
 
 The figures of the releasable report are computed from the release alone, like its page. The journal identifies the
 private table and lists interrupted runs; the card contains the released ledger."""
-WHAT = {
-    spoken.SYNTHETIC: "the synthetic table",
-    ".csv": "more synthetic rows",
-    ".card.md": "the card: contents and guarantee, to read",
-    ".card.json": "the card, for programs",
-    ".schema.toml": "the discovered schema of the columns",
-    spoken.MODEL: "the model: generates more rows and answers queries",
-    spoken.PRIVATE_REPORT: "the report that compares with the private table",
-    spoken.PUBLIC_REPORT: "the report for data users",
-    ".json": "the figures of a report",
-    ".ledger.jsonl": "the journal: every query and its cost",
-    ".checkpoint": "the checkpoint of an interrupted run",
-}
 PRIVATE_FIGURES = spoken.PRIVATE_REPORT.replace(".html", ".json")
 INDEX = "index"
 """Page that a report on several tables begins with."""
@@ -341,11 +328,8 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
         shown=shown if card else [],
         countable=[] if table.released_apart else _list_countable_columns(table, folder, shown[0][1]),
         made=more,
-        files=[
-            (path.name, _describe_file(path), path.stat().st_size, stays_with_curator(path))
-            for path in files
-            if path.parent.name != spoken.EVIDENCE
-        ],
+        files=[path for path in files if path.parent.name != spoken.EVIDENCE],
+        stays=stays_with_curator,
         reports=["private"] if pages else [edition for edition, name in REPORTS.items() if (folder / name).is_file()],
         pages=pages,
         unreported=bool(card)
@@ -363,12 +347,6 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
         said=spoken.Spoken(job.words, spoken.write_synth_command(table, number).python) if job else None,
         cancel=f"/t/{table.id}/runs/{number}/cancel",
     )
-
-
-def _describe_file(path: Path) -> str:
-    if path.parent.name == spoken.RELEASED and path.suffix == ".csv":
-        return "a synthetic table"
-    return next((said for ending, said in WHAT.items() if path.name.endswith(ending)), "")
 
 
 def _list_countable_columns(table: Table, folder: Path, names: list[str]) -> list[str]:
