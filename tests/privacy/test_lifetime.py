@@ -13,11 +13,14 @@ import threading
 from contextlib import contextmanager
 
 import pytest
+from typer.testing import CliRunner
 
+from weft.cli import app
 from weft.errors import BudgetError, DataError, OutputError
-from weft.privacy import Adjacency, Budget, Charge, Ledger, Lifetime
+from weft.privacy import Adjacency, Budget, Charge, Ledger, Lifetime, read_journal
 from weft.privacy.filters import compute_capacity, slack_capacity
 from weft.privacy.hash_chain import Chain
+from weft.privacy.ledger import open_run_ledger, sum_earlier_runs
 from weft.privacy.lifetime import describe_owner, is_gone
 
 TABLE = Budget(epsilon=3.0, delta=1e-6)
@@ -368,3 +371,39 @@ def test_a_read_sees_one_moment_while_another_run_writes(lifetime):
     assert len(chain.read().documents) == 1
     chain.writer.join(timeout=60)
     assert len(lifetime.state().runs) == 1
+
+
+def test_runs_before_the_file_are_part_of_its_total(tmp_path):
+    """Their budgets are taken off the total, whatever they spent of it; the filter gets the rest."""
+    ledgers = []
+    for number, epsilon in enumerate((0.5, 0.7)):
+        terms = Adjacency(), "row", Budget(epsilon=epsilon, delta=1e-7), "gaussian"
+        place = tmp_path / f"{number}.ledger.jsonl"
+        with open_run_ledger(terms, None, journal=place, stamps=(), facts={"method": "m", "source": "s"}) as ledger:
+            ledger.charge(question(ledger.left / 2))
+        ledgers += read_journal(place)
+    earlier = sum_earlier_runs(ledgers)
+    assert earlier["epsilon"] == pytest.approx(1.2) and earlier["delta"] == 2e-7 and earlier["runs"] == 2
+    with pytest.raises(BudgetError, match="have spent epsilon"):
+        Lifetime.create(tmp_path / "small.budget", Budget(epsilon=1.1, delta=1e-6), earlier=earlier)
+    with pytest.raises(BudgetError, match="not replace-one"):
+        Lifetime.create(tmp_path / "other.budget", TABLE, relation="replace-one", earlier=earlier)
+    made = Lifetime.create(tmp_path / "clinic.budget", Budget(epsilon=3.0, delta=1e-6), earlier=earlier)
+    state, rest = made.state(), Lifetime.create(tmp_path / "rest.budget", Budget(epsilon=1.8, delta=8e-7)).state()
+    assert state.capacity == pytest.approx(rest.capacity)
+    with pytest.raises(BudgetError, match="protects one row, this run one person"):
+        made.check(Adjacency(), "person", Budget(epsilon=0.1, delta=1e-7), "gaussian")
+    assert begun(made, Budget(epsilon=0.1, delta=1e-7)).statement()["epsilon"] == 3.0
+    shown = CliRunner().invoke(app, ["budget", "show", str(made.path)]).output
+    assert "epsilon 1.2 at delta 2e-07, by 2 runs before this budget" in " ".join(shown.split())
+
+
+def test_runs_that_do_not_add_up_are_in_no_total(tmp_path):
+    runs = []
+    for unit in ("row", "person"):
+        terms, place = (Adjacency(), unit, Budget(epsilon=0.5, delta=1e-7), "gaussian"), tmp_path / f"{unit}.jsonl"
+        with open_run_ledger(terms, None, journal=place, stamps=(), facts={"method": "m", "source": "s"}) as ledger:
+            ledger.charge(question(ledger.left))
+        runs += read_journal(place)
+    with pytest.raises(BudgetError, match="do not add up"):
+        sum_earlier_runs(runs)

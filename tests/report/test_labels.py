@@ -85,3 +85,14 @@ def test_bins_are_joined_with_their_neighbours():
     assert [str(label) for label in pooling.labels[:2]] == ["0 to 3", "4 to 7"]
     assert str(pooling.labels[-1]) == "missing" and len(pooling.labels) == 51
     assert pooling.fold(np.ones(201)).sum() == 201
+
+
+def test_unlisted_values_have_a_name_of_their_own_beside_a_value_called_other():
+    entry = '[columns.sex]\nkind = "category"\nvalues = ["female", "{}"]\noutside = "other"\nother = "{}"'
+    for value, other, told in (
+        ("other", "(other)", "unlisted values"),
+        ("Other", "other", "unlisted values"),
+        ("male", "other", "other"),
+    ):
+        codec = Codec(Schema.from_toml(entry.format(value, other)), pa.schema([pa.field("sex", pa.string())]))
+        assert [str(label) for label in label_codes(codec, "sex")] == ["female", value, told]

@@ -84,6 +84,12 @@ def address(tmp_path: Path) -> Iterator[str]:
     started.wait(30)
 
 
+def describe(browser: TestClient, place: str, *forms: dict[str, str]) -> Response:
+    """Save the forms of columns, each with the name of its column."""
+    typed = {f"{form['column']}:{key}": value for form in forms for key, value in form.items() if key != "column"}
+    return browser.post(f"{place}/columns/edit", data=typed)
+
+
 def spend(browser: TestClient, place: str, ticket: str = "once") -> Response:
     """Press the button that spends a budget."""
     chosen = {"epsilon": "1", "delta": "1e-5", "rows": "400", "method": "independent"}

@@ -88,12 +88,12 @@ def test_the_whole_road(address: str, csv: Path) -> None:
 
         page.click("summary:has-text('age')")
         column = page.locator("details:has(> summary strong:text-is('age'))")
-        column.locator("select[name=kind]").select_option("integer")
-        column.locator("input[name=low]").fill("0")
-        column.locator("input[name=high]").fill("120")
-        assert not column.locator("textarea[name=values]").is_visible()
+        column.locator("select[name='age:kind']").select_option("integer")
+        column.locator("input[name='age:low']").fill("0")
+        column.locator("input[name='age:high']").fill("120")
+        assert not column.locator("textarea[name='age:values']").is_visible()
         fits(page, "columns")
-        column.locator("button:has-text('Save age')").click()
+        page.click(".save button:has-text('Save all')")
         page.wait_for_selector("text=0 to 120")
 
         page.click("text=Continue to the budget")
@@ -133,8 +133,8 @@ def test_a_draft_with_long_lists_can_be_released(address: str, tmp_path: Path) -
         page.click("text=All of them are publicly known", timeout=60_000)
         assert list((tmp_path / "desk").glob("*/schema.values/*.txt"))
         page.click("summary:has-text('code')")
-        assert page.input_value("#c-0 textarea[name=values]").startswith("K000\nK001")
-        page.click("button:has-text('Save code')")
+        assert page.input_value("#c-0 textarea[name='code:values']").startswith("K000\nK001")
+        page.click(".save button:has-text('Save all')")
         page.wait_for_selector("#c-0 >> text=300 values: K000")
         page.click("text=Continue to the budget")
         assert page.locator(".box.bad").count() == 0

@@ -9,15 +9,15 @@ import pytest
 
 from weft.hospital import hospital_schema
 
-from .conftest import spend, wait, words
+from .conftest import describe, spend, wait, words
 
 
 def test_a_table_becomes_a_release(browser, table):
-    browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "integer", "low": "0", "high": "120"})
+    describe(browser, table, {"column": "age", "kind": "integer", "low": "0", "high": "120"})
     assert "0 to 120" in words(browser.get(f"{table}/columns").text)
     # Stated, since discovery finds a value with high probability only, and the counts below need it.
     stated = {"column": "sex", "kind": "category", "values": "female\nmale\nother"}
-    assert browser.post(f"{table}/columns/edit", data=stated).status_code == 303
+    assert describe(browser, table, stated).status_code == 303
     chosen = {"epsilon": "2", "delta": "1e-5", "rows": "400", "method": "independent"}
     ticket = re.search(r'name="ticket" value="(\w+)"', browser.get(f"{table}/budget").text)[1]
     pressed = {**chosen, "then": "run", "ticket": ticket}
@@ -91,11 +91,11 @@ def test_a_draft_is_reviewed_before_anything_is_released(browser, table):
     refused = spend(browser, table)
     assert refused.status_code == 400 and "are not reviewed" in refused.text
     for fact in ("range", "kind"):
-        data = {"column": "age", "name": fact, "how": "public"}
-        assert browser.post(f"{table}/columns/fact", data=data).status_code == 303
+        data = {"settle": f"public {fact} age"}
+        assert browser.post(f"{table}/columns/edit", data=data).status_code == 303
     text = browser.get(f"{table}/columns").text
-    assert browser.post(f"{table}/columns/fact", data={"how": "private"}).status_code == 303
-    browser.post(f"{table}/columns/fact", data={"how": "public"})
+    assert browser.post(f"{table}/columns/edit", data={"settle": "private  "}).status_code == 303
+    browser.post(f"{table}/columns/edit", data={"settle": "public  "})
     page = browser.get(f"{table}/columns").text
     assert "read from the private rows" not in page and page != text
 
@@ -144,7 +144,7 @@ def test_a_file_whose_first_line_is_a_row_is_not_taken(browser, tmp_path):
 )
 def test_what_is_wrong_of_a_column_is_told_and_changes_nothing(browser, table, form, told):
     before = browser.get(f"{table}/columns").text
-    refused = browser.post(f"{table}/columns/edit", data=form)
+    refused = describe(browser, table, form)
     assert refused.status_code == 400 and told in words(refused.text)
     after = browser.get(f"{table}/columns").text
     assert len({re.sub(r'value="\w{16}"', "", page) for page in (before, after)}) == 1
@@ -158,7 +158,7 @@ def test_columns_come_after_others_and_follow_from_them(browser, table):
         {"column": "sex", "kind": "category", "values": "female\nmale\n"},
     ]
     for form in forms:
-        assert browser.post(f"{table}/columns/edit", data=form).status_code == 303, form
+        assert describe(browser, table, form).status_code == 303, form
     rule = {"rule": 'order = ["admitted", "discharged"]'}
     assert browser.post(f"{table}/columns/rule", data=rule).status_code == 303
     assert browser.post(f"{table}/columns/rule", data={"rule": 'order = ["admitted", "nobody"]'}).status_code == 400
@@ -175,8 +175,8 @@ def test_rules_are_added_by_forms(browser, table):
     place = f"{table}/columns/guided"
     for name in ("admitted", "discharged"):
         described = {"column": name, "kind": "datetime", "low": "2024-01-01", "high": "2024-12-31"}
-        assert browser.post(f"{table}/columns/edit", data=described).status_code == 303
-    assert browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "integer", "low": "0", "high": "99"})
+        assert describe(browser, table, described).status_code == 303
+    assert describe(browser, table, {"column": "age", "kind": "integer", "low": "0", "high": "99"})
     assert browser.post(place, data={"kind": "order", "columns": ["admitted", "discharged"]}).status_code == 303
     assert browser.post(place, data={"kind": "unique", "columns": ["admitted", "age"]}).status_code == 303
     page = words(browser.get(f"{table}/columns").text)
@@ -190,7 +190,7 @@ def test_columns_that_stay_the_same_for_a_person_are_stated_by_a_form(browser, c
     place = browser.post("/tables", data={"source": str(csv)}).headers["location"]
     browser.post(f"{place}/who", data={"unit": "column", "column": "region", "rows_per_unit": "3"})
     sex = {"column": "sex", "kind": "category", "values": "female\nmale\n"}
-    assert browser.post(f"{place}/columns/edit", data=sex).status_code == 303
+    assert describe(browser, place, sex).status_code == 303
     done = browser.post(f"{place}/columns/guided", data={"kind": "per_unit", "columns": ["sex"]})
     assert done.status_code == 303, done.text
     assert "per_unit = [" in browser.get(f"{place}/columns").text
@@ -236,3 +236,20 @@ def test_a_run_is_cancelled_safely(browser, table):
     assert "Cancelled" in page and "Traceback" not in page
     files = re.findall(r"files/([^\"]+)\"", browser.get(run).text)
     assert "synthetic.csv" not in files
+
+
+def test_a_result_says_at_its_top_how_many_columns_can_be_used(browser, table):
+    run = spend(browser, table).headers["location"]
+    page = wait(browser, run)
+    verdicts = json.loads(browser.get(f"{run}/files/synthetic.card.json").text)["columns"]
+    grades = [each["verdict"] for each in verdicts if "verdict" in each]
+    said = re.search(r'id="overall"><strong>(.*?)</strong>', page)[1]
+    assert said.startswith(f"{grades.count('usable')} of {len(grades)} columns usable, ")
+    assert f"{grades.count('not usable')} not usable" in said
+    worst = next(each["name"] for each in verdicts if each.get("verdict") == "not usable")
+    assert f'<a href="#verdict-0">{worst}</a>' in page and f'id="verdict-0"><th scope="row">{worst}</th>' in page
+    for edition in ("private", "releasable"):
+        report = browser.get(f"{run}/report/{edition}").text
+        assert re.search(r'id="overall"><b>\d+ of 15 columns usable', report)
+        assert "Look first at" in report
+    assert said in browser.get(f"{run}/report/releasable").text

@@ -21,7 +21,7 @@ from weft.studio.app import create_studio
 from weft.studio.jobs import Jobs
 from weft.studio.workspace import Desk
 
-from .conftest import HOST, LARGEST, spend, wait
+from .conftest import HOST, LARGEST, describe, spend, wait
 
 
 def test_without_the_key_there_is_nothing(stranger, keys):
@@ -62,7 +62,7 @@ def test_a_name_that_was_pointed_here_is_refused(browser, host):
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "", "http://127.0.0.1:9999"])
 def test_another_site_can_do_nothing(browser, table, origin):
-    for path in ("/tables", f"{table}/budget", f"{table}/remove", f"{table}/columns/fact"):
+    for path in ("/tables", f"{table}/budget", f"{table}/remove", f"{table}/columns/edit"):
         assert browser.post(path, data={"source": "x"}, headers={"origin": origin}).status_code == 403
     assert browser.get(table).status_code == 200
 
@@ -170,7 +170,7 @@ def test_what_was_spent_is_not_forgotten_with_a_table(browser, table, tmp_path):
 
 def test_private_values_stand_in_no_address_and_no_record(browser, table, csv, capfd):
     browser.get(table)
-    browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "real", "low": "STAY-000001", "high": "2"})
+    describe(browser, table, {"column": "age", "kind": "real", "low": "STAY-000001", "high": "2"})
     said = capfd.readouterr()
     assert "STAY-000001" not in said.out + said.err
 

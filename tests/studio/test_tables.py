@@ -78,6 +78,7 @@ def test_a_panel_with_a_time_column(address: str, tmp_path: Path) -> None:
         "person": owner,
         "year": rng.integers(2015, 2020, 900)[owner] + step,
         "sex": rng.choice(["f", "m"], 900)[owner],
+        "visits": rng.integers(0, 9, len(owner)),
         "remark": np.char.add("remark ", (np.arange(len(owner)) % 700).astype(str)),
     }
     with open_page(address) as page:
@@ -92,6 +93,8 @@ def test_a_panel_with_a_time_column(address: str, tmp_path: Path) -> None:
         spend_budget(page, "3")
         assert read_verdict(page, "remark").startswith("not usable")
         assert read_verdict(page, "sex").startswith("usable")
+        page.click("details.private a:text-is('keys, families and histories')")
+        page.frame_locator("details.private iframe").locator("h3:text-is('visits')").wait_for()
         packed = download(page)
     rows = list(csv.DictReader(packed.read("synthetic.csv").decode().splitlines()))
     card = json.loads(packed.read("synthetic.card.json"))
@@ -122,7 +125,13 @@ def test_two_related_tables(address: str, tmp_path: Path) -> None:
         page.select_option("select[name=link-1]", "patient")
         page.select_option("select[name=parent-1]", "patients")
         page.fill("input[name=most-1]", "3")
-        page.click("text=Save and continue")
+        page.click("text=Save and describe the columns")
+        page.click("nav.tables >> text=stays")
+        page.click("summary:has-text('ward')")
+        page.select_option("select[name='ward:kind']", "category")
+        page.fill("textarea[name='ward:values']", "eye\nheart")
+        fits(page, "columns")
+        page.click("text=Save and continue to the budget")
         spend_budget(page, "2")
         assert read_verdict(page, "stays.remark").startswith("not usable")
         assert read_verdict(page, "stays.ward").startswith("usable")

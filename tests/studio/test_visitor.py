@@ -8,7 +8,7 @@ import pytest
 from weft.hospital import hospital_schema
 from weft.studio.column_editor import fill_open_columns, find_schema_fault, first_schema, list_fillable_columns
 
-from .conftest import spend, wait, words
+from .conftest import describe, spend, wait, words
 
 FOUND = """
 discovery = {epsilon = 0.1, delta = 1e-6}
@@ -53,7 +53,7 @@ def test_what_was_found_fills_the_range_of_a_column_that_has_a_kind():
 
 def test_the_studio_offers_and_takes_what_a_search_found(browser, table, tmp_path):
     (tmp_path / "desk" / table.split("/")[-1] / "found.toml").write_text(FOUND)
-    browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "integer", "low": "0", "high": "120"})
+    describe(browser, table, {"column": "age", "kind": "integer", "low": "0", "high": "120"})
     assert "1 open column was found privately" in words(browser.get(f"{table}/columns").text)
     place = browser.post(f"{table}/columns/take").headers["location"]
     page = words(browser.get(place).text)
@@ -71,7 +71,7 @@ def test_the_studio_offers_and_takes_what_a_search_found(browser, table, tmp_pat
     ],
 )
 def test_a_mistake_is_told_at_its_column_and_what_was_typed_stays(browser, table, form, told):
-    refused = browser.post(f"{table}/columns/edit", data=form)
+    refused = describe(browser, table, form)
     assert refused.status_code == 400
     (column,) = re.findall(r"<details class=\"column\"[^>]* open>.*?</details>", refused.text, re.DOTALL)
     alert = re.search(r'role="alert">(.*?)</p>', column, re.DOTALL)
@@ -112,7 +112,7 @@ def test_a_draft_is_gone_through_column_by_column(browser, table, tmp_path):
         page = browser.get(f"{table}/columns").text
         (column,) = re.findall(r"<details class=\"column\"[^>]* open>.*?</details>", page, re.DOTALL)
         assert f"<strong>{name}</strong>" in column
-        browser.post(f"{table}/columns/fact", data={"how": "public", "column": name, "name": "kind"})
+        browser.post(f"{table}/columns/edit", data={"settle": f"public kind {name}"})
 
 
 def test_values_beyond_what_was_said_can_be_taken_in(browser, table, tmp_path):
@@ -123,7 +123,7 @@ def test_values_beyond_what_was_said_can_be_taken_in(browser, table, tmp_path):
         {"column": "cost", "kind": "real", "low": "0", "high": "9"},
     ]
     for form in (*forms, *forms):  # at first, and when it is changed
-        assert browser.post(f"{table}/columns/edit", data=form).status_code == 303, form
+        assert describe(browser, table, form).status_code == 303, form
     made = tomllib.loads(schema.read_text())["columns"]
     assert made["age"]["outside"] == "clip" and "outside" not in made["cost"]
     assert made["sex"] == {
@@ -132,7 +132,7 @@ def test_values_beyond_what_was_said_can_be_taken_in(browser, table, tmp_path):
         "outside": "other",
         "other": "other",
     }
-    assert browser.post(f"{table}/columns/edit", data=forms[1] | {"outside": ""}).status_code == 303
+    assert describe(browser, table, forms[1] | {"outside": ""}).status_code == 303
     assert "outside" not in tomllib.loads(schema.read_text())["columns"]["sex"]
 
 
@@ -140,12 +140,12 @@ def test_what_is_changed_by_hand_was_not_found(browser, table, tmp_path):
     (tmp_path / "desk" / table.split("/")[-1] / "found.toml").write_text(FOUND)
     browser.post(f"{table}/columns/take")
     form = {"column": "age", "kind": "integer", "low": "0", "high": "120", "outside": "on"}
-    assert browser.post(f"{table}/columns/edit", data=form).status_code == 303
+    assert describe(browser, table, form).status_code == 303
     schema = (tmp_path / "desk" / table.split("/")[-1] / "schema.toml").read_text()
     assert tomllib.loads(schema)["columns"]["age"]["paid"] == ["kind"]
 
 
 def test_a_run_that_stops_says_how_to_go_on(browser, table):
-    browser.post(f"{table}/columns/edit", data={"column": "age", "kind": "integer", "low": "0", "high": "3"})
+    describe(browser, table, {"column": "age", "kind": "integer", "low": "0", "high": "3"})
     page = words(wait(browser, spend(browser, table).headers["location"]))
     assert "Nothing was spent" in page and "widen the range" in page and "Go to the columns" in page

@@ -114,17 +114,16 @@ def analyse(
 
 
 def _render(found: Analysis) -> RenderableType:
-    from rich import box
     from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(found.statistic), title_justify="left", box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column("")
-    for head in ("in the release", "estimate", "standard error", f"{found.level:.0%} interval"):
-        table.add_column(head, justify="right")
+    from weft.cli import summary
+
+    rows = []
     for each in found.estimates:
-        interval = f"{each.low:.5g} to {each.high:.5g}"
         values = (f"{value:.5g}" for value in (each.released, each.estimate, each.standard_error))
-        table.add_row(Text(each.name), *values, interval)
+        rows.append((each.name, *values, f"{each.low:.5g} to {each.high:.5g}"))
+    heads = "", "in the release", "estimate", "standard error", f"{found.level:.0%} interval"
+    table = summary.make_table(heads, rows, right=range(1, 5))
+    table.title, table.title_justify = Text(found.statistic), "left"
     return Padding(table, (1, 0, 0, 0), expand=False)

@@ -10,6 +10,7 @@ import typer
 from weft.cli import shared_options as o
 from weft.cli.failure import guard_command
 from weft.cli.terminal import Terminal
+from weft.display import format_count
 
 if TYPE_CHECKING:
     from weft.privacy.lifetime import State
@@ -111,10 +112,6 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
     terminal.answer(_describe_state(state))
     if terminal.json:
         return
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
     from weft.cli import summary
     from weft.privacy import Budget, at_most
 
@@ -127,6 +124,7 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
                 "allowed": f"epsilon {at_most(state.facts['epsilon'])} at delta {state.facts['delta']:g} for all runs "
                 "together, even if later runs depend on earlier results",
                 "protects": f"{protects} ({state.facts['relation']} neighbours)",
+                **_describe_earlier(state),
                 "spent": f"{_draw_bar(state)} {_format_cost_share(state.spent, state)}",
                 **({"held": f"{_format_cost_share(state.held, state)} reserved by active runs"} if state.held else {}),
                 "left": f"{_format_cost_share(state.left, state)}; {_describe_remainder(state)}",
@@ -135,27 +133,27 @@ def _print_state(terminal: Terminal, file: Path, state: State) -> None:
     )
     if not state.runs:
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for head in ("run", "begun", "of", "method", "allowed", "questions", "share of the lifetime"):
-        table.add_column(head, justify="right" if head in ("questions", "share of the lifetime") else "left")
+    heads, rows = ("run", "begun", "of", "method", "allowed", "questions", "share of the lifetime"), []
     for each in state.runs.values():
-        facts = each.facts
-        table.add_row(
-            each.run,
-            facts["time"],
-            escape(str(facts.get("source", ""))),
-            escape(str(facts.get("method", ""))),
-            str(Budget.from_dict(facts["budget"])),
-            str(each.charges),
-            _format_cost_share(each.spent, state) + ("" if each.ended or not each.held else " (under way)"),
-        )
-    terminal.show(table)
+        facts, share = each.facts, _format_cost_share(each.spent, state)
+        told = [facts["time"], *(str(facts.get(name, "")) for name in ("source", "method"))]
+        share += "" if each.ended or not each.held else " (under way)"
+        rows.append((each.run, *told, str(Budget.from_dict(facts["budget"])), str(each.charges), share))
+    terminal.show(summary.make_table(heads, rows, right=(5, 6)))
+
+
+def _describe_earlier(state: State) -> dict[str, str]:
+    if (past := state.facts.get("earlier")) is None:
+        return {}
+    spent = f"epsilon {past['epsilon']:.4g} at delta {past['delta']:.3g}, by {format_count(past['runs'], 'run')}"
+    return {"earlier": f"{spent} before this budget; the shares below are of the rest"}
 
 
 def _describe_state(state: State) -> dict[str, Any]:
     return {
         **{key: state.facts[key] for key in ("table", "epsilon", "delta", "accounting", "relation")},
         "protects": state.protects,
+        "earlier": state.facts.get("earlier"),
         "spent": state.spent / state.capacity,
         "held": state.held / state.capacity,
         "left": state.left / state.capacity,

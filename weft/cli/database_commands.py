@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft.cli.discovered_schema import JOURNAL_PURPOSE, found_beside, keep_found, show_discovered_columns
+from weft.cli.discovered_schema import found_beside, keep_found, show_discovered_columns
 from weft.cli.failure import guard_command
 from weft.cli.fit_options import (
     FitOptions,
@@ -20,7 +20,7 @@ from weft.cli.fit_options import (
     is_incomplete,
     journal_beside,
 )
-from weft.cli.output_files import confirm_overwrite
+from weft.cli.output_files import PURPOSES, confirm_overwrite
 from weft.cli.terminal import Terminal
 from weft.display import format_count
 from weft.errors import OutputError
@@ -55,7 +55,7 @@ def is_related_model(path: Path) -> bool:
 def list_outputs(database: Database, folder: Path, ending: str) -> dict[str, Path]:
     """Return the files that a release writes to a folder, by role."""
     tables = {f"the table {table.name}": folder / f"{table.name}{ending}" for table in database.tables}
-    return tables | {"the card": folder / "database.card.md", "the card as JSON": folder / "database.card.json"}
+    return tables | {"its card": folder / "database.card.md", "its card as JSON": folder / "database.card.json"}
 
 
 def find_ending(database: Database, sources: dict[str, Any]) -> str:
@@ -139,7 +139,7 @@ def states_time(schema: str | None) -> bool:
 
 def list_history_outputs(out: Path) -> dict[str, Path]:
     """Return the files that a release of histories writes, by role."""
-    cards = {"the card": out.with_suffix(".card.md"), "the card as JSON": out.with_suffix(".card.json")}
+    cards = {"its card": out.with_suffix(".card.md"), "its card as JSON": out.with_suffix(".card.json")}
     return {"the table": out} | cards
 
 
@@ -232,15 +232,6 @@ def sample_database(
         else:
             card = publish_database(related, tables, folder, ".csv", part=part)
     _tell(terminal, synthesizer, card, targets, f"weft verify {folder}")
-
-
-PURPOSES = {
-    "the card": "its card: guarantee, method, limitations",
-    "the card as JSON": "the card as JSON",
-    "the model": "the model; sampling from it has no further privacy cost",
-    "the discovered schema": "the discovered schema; reusing it has no further privacy cost",
-    "the journal": JOURNAL_PURPOSE,
-}
 
 
 def _tell(

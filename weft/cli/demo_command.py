@@ -149,13 +149,13 @@ def _compare_tables(fitted: Fitted, real: pa.Table, synthetic: pa.Table) -> dict
     from weft.encoding import count_broken_rows
     from weft.evaluation.metrics import k_way
 
-    codec = fitted.codec
+    codec, after = fitted.codec, _compute_figures(synthetic)
     coded, made = codec.encode(real.cast(codec.arrow_schema)), codec.encode(synthetic)
     return {
         "columns_alike": 1 - k_way(coded, made, 1).tvd,
         "pairs_alike": 1 - k_way(coded, made, 2).tvd,
         "broken_rules": count_broken_rows(synthetic, fitted.schema),
-        "figures": {name: [figure(real), figure(synthetic)] for name, figure in _make_figure_functions().items()},
+        "figures": {name: [figure, after[name]] for name, figure in _compute_figures(real).items()},
     }
 
 
@@ -176,29 +176,23 @@ def _write_reports(fitted: Fitted, private: Path, released: Path, home: Path, li
     }
 
 
-def _make_figure_functions() -> dict[str, Any]:
+def _compute_figures(table: pa.Table) -> dict[str, float]:
+    """Compute a few figures of a table of the demo."""
     import pyarrow.compute as pc
 
-    def mean(name: str) -> Any:
-        return lambda table: float(pc.mean(pc.cast(table[name], "float64")).as_py() or 0.0)
+    def mean(column: Any) -> float:
+        return float(pc.mean(pc.cast(column, "float64")).as_py() or 0.0)
 
-    def nights(severity: str) -> Any:
-        return lambda table: mean("length_of_stay")(table.filter(pc.equal(table["severity"], severity)))
-
-    def share(name: str, test: Any) -> Any:
-        return lambda table: float(pc.mean(pc.cast(test(table[name]), "float64")).as_py() or 0.0)
-
-    return {
-        "mean age": mean("age"),
-        "mean cost": mean("cost"),
-        "mean nights": mean("length_of_stay"),
-        "  of minor cases": nights("minor"),
-        "  of extreme cases": nights("extreme"),
-        "emergencies": share("emergency", lambda column: column),
-        "nothing billed": share("cost", lambda column: pc.equal(column, 0.0)),
-        "insurance not known": share("insurance", pc.is_null),
-        "no creatinine test": share("creatinine", pc.is_null),
-    }
+    nights, severity = table["length_of_stay"], table["severity"]
+    means = {"mean age": mean(table["age"]), "mean cost": mean(table["cost"]), "mean nights": mean(nights)}
+    means |= {f"  of {kind} cases": mean(nights.filter(pc.equal(severity, kind))) for kind in ("minor", "extreme")}
+    tests = (
+        table["emergency"],
+        pc.equal(table["cost"], 0.0),
+        table["insurance"].is_null(),
+        table["creatinine"].is_null(),
+    )
+    return means | dict(zip(SHARES, map(mean, tests), strict=True))
 
 
 def _print_demo(

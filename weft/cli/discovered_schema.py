@@ -73,17 +73,16 @@ def keep_found(synthesizer: Synthesizer, path: Path | None, source: str | list[s
 
 def show_discovered_columns(found: Discovered) -> RenderableType:
     """Show what discovery found, by column."""
-    from rich import box
-    from rich.markup import escape
     from rich.padding import Padding
-    from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, caption=NAMES, caption_justify="left")
-    table.add_column("column", no_wrap=True)
-    table.add_column("found privately")
-    for name, words in found.found.items():
-        missing = ", may be missing" if found.schema.column(name).missing else ""
-        table.add_row(escape(name), escape(f"{words}{missing}"))
+    from weft.cli import summary
+
+    rows = [
+        (name, f"{words}{', may be missing' if found.schema.column(name).missing else ''}")
+        for name, words in found.found.items()
+    ]
+    table = summary.make_table(("column", "found privately"), rows)
+    table.caption, table.caption_justify = NAMES, "left"
     return Padding(table, (1, 0, 0, 2), expand=False)
 
 

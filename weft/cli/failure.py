@@ -24,7 +24,6 @@ from weft.errors import MemoryLimitError, WeftError
 from weft.io.output_paths import JOURNAL_ENDING
 
 if TYPE_CHECKING:
-    from weft.privacy import Ledger, Run
     from weft.synthesis.synthesizer import Synthesizer
 
 
@@ -297,13 +296,13 @@ class _Record:
 
     def _used(self) -> float:
         """Return the share of its budget that this run has spent; 1 if unknown."""
-        from weft.privacy import read_journal
+        from weft.privacy import Ledger, read_journal
 
         if self._journal is not None and _fingerprint_file(self._journal) == self._journal_before:
             return 0.0
         with suppress(WeftError, OSError, IndexError, TypeError):
             assert self._journal is not None
-            return ledger_of(read_journal(self._journal)[-1]).used
+            return Ledger.of_run(read_journal(self._journal)[-1]).used
         return 1.0
 
     def rescued(self) -> str:
@@ -329,11 +328,11 @@ class _Record:
             return None
         if _fingerprint_file(self._journal) == self._journal_before:
             return "Nothing was spent."
-        from weft.privacy import at_most, read_journal
+        from weft.privacy import Ledger, at_most, read_journal
 
         added = self._journal.read_bytes()[self._journal_before[0] :].decode(errors="replace")
         try:
-            runs = [ledger_of(run) for run in read_journal(self._journal) if run.run in added]
+            runs = [Ledger.of_run(run) for run in read_journal(self._journal) if run.run in added]
         except WeftError:
             return f"The budget spent is recorded in {self._journal}."
         if not any(ledger.entries for ledger in runs):
@@ -360,10 +359,3 @@ def _fingerprint_file(path: Path | None) -> tuple[int, int]:
             status = path.stat()
             return status.st_size, status.st_mtime_ns
     return 0, 0
-
-
-def ledger_of(run: Run) -> Ledger:
-    """Rebuild the ledger of a run from its journal."""
-    from weft.privacy import Ledger
-
-    return Ledger.from_dict({**run.header, "stamps": run.stamps, "entries": run.charges})

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from weft.cli import shared_options as o
 from weft.cli.failure import guard_command
 from weft.cli.terminal import Terminal
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 
 def methods(
@@ -75,21 +72,20 @@ def _describe_method(name: str) -> dict[str, Any]:
 
 
 def _print_methods(terminal: Terminal, listed: dict[str, dict[str, Any]]) -> None:
-    from rich.markup import escape
+    from rich.text import Text
 
     from weft.cli import summary
     from weft.methods import METHODS
 
-    table = _build_table("method", "what it does", "noise")
+    rows: list[tuple[str | Text, ...]] = []
     first: dict[tuple[str, str], str] = {}
     for name, facts in listed.items():
         same = first.setdefault(METHODS[name], name)
         about = facts["about"] if same == name else f"Another name for {same}."
-        table.add_row(
-            name + (" (default)" if facts["default"] else ""), escape(about), escape(facts["noise"].split(",")[0])
-        )
+        title = Text(name + (" (default)" if facts["default"] else ""), style="bold cyan")
+        rows.append((title, about, facts["noise"].split(",")[0]))
     terminal.show(
-        table,
+        summary.make_table(("method", "what it does", "noise"), rows),
         summary.render_note(
             "`weft methods NAME` explains the options of a method; --method NAME --option KEY=VALUE sets them."
         ),
@@ -98,26 +94,25 @@ def _print_methods(terminal: Terminal, listed: dict[str, dict[str, Any]]) -> Non
 
 def _print_options(terminal: Terminal, facts: dict[str, Any]) -> None:
     from rich.markup import escape
+    from rich.text import Text
 
     from weft.cli import summary
 
-    paper = facts["paper"]
-    table = _build_table("option", "default", *(() if paper is None else ("paper",)), "range", "what it means")
+    paper, rows = facts["paper"], []
+    heads = "option", "default", *(() if paper is None else ("paper",)), "range", "what it means"
     for option, meaning in facts["meanings"].items():
         ends = facts["bounds"].get(option)
         between = "" if ends is None else f"{_format_number(ends[0])} to {_format_number(ends[1])}"
-        told = [
-            escape(_format_option_value(values[option])) if option in values else ""
-            for values in (facts["options"], paper or {})
-        ]
-        table.add_row(option, *(told if paper is not None else told[:1]), between, escape(meaning))
+        known = (facts["options"], paper or {})[: len(heads) - 3]
+        told = [_format_option_value(values[option]) if option in values else "" for values in known]
+        rows.append((Text(option, style="bold cyan"), *told, between, meaning))
     terminal.show(
         summary.render_heading(facts["name"] + (" (the default)" if facts["default"] else "")),
         escape(facts["about"]),
         f"Noise: {facts['noise']}.",
         *([] if paper is None else ["--preset paper uses the column paper, and the defaults where it is empty."]),
         "",
-        table,
+        summary.make_table(heads, rows),
         *([] if paper is None else ["", "With --preset paper, these differences from the paper remain:"]),
         *(f"- {escape(each)}" for each in facts["differences"]),
     )
@@ -130,13 +125,3 @@ def _format_number(end: float) -> str:
 def _format_option_value(value: Any) -> str:
     """Return a value in the form accepted after KEY=."""
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value)
-
-
-def _build_table(*columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for place, column in enumerate(columns):
-        table.add_column(column, style="bold cyan" if place == 0 else None, no_wrap=place == 0)
-    return table

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weft.cli import shared_options as o
-from weft.cli.failure import guard_command, ledger_of
+from weft.cli.failure import guard_command
 from weft.cli.fit_options import check_files
 from weft.cli.shared_options import flatten_options, panel_option
 from weft.cli.terminal import Terminal, hang_up
@@ -124,26 +125,19 @@ def _write_counts(found: Counts, out: Path | None) -> None:
 
 def _render_counts(found: Counts, out: Path | None) -> list[RenderableType]:
     from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
+    from weft.cli import summary
     from weft.evaluation.query_counts import FREE
     from weft.synthesis.statement import VOID, is_void
 
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for name in found.columns or ("",):
-        grid.add_column(Text(name))
-    for head in ("rows", "±", "95% range"):
-        grid.add_column(head, justify="right")
-    grid.add_column("")
+    heads, rows = [*(found.columns or ("",)), "rows", "±", "95% range", ""], []
     top = max(float(found.count.max()), 1e-300)
-    for place, cell in enumerate(found):
-        if place == SHOWN:
-            break
-        bar = "█" * round(BAR * cell.count / top) or "▏"
-        spread = f"{cell.low:,.0f} to {cell.high:,.0f}"
-        values = [Text(value) for value in cell.values or ("all rows",)]
-        grid.add_row(*values, f"{cell.count:,.0f}", f"{cell.standard_error:,.0f}", spread, bar)
+    for cell in islice(found, SHOWN):
+        bar, spread = "█" * round(BAR * cell.count / top) or "▏", f"{cell.low:,.0f} to {cell.high:,.0f}"
+        values = cell.values or ("all rows",)
+        rows.append((*values, f"{cell.count:,.0f}", f"{cell.standard_error:,.0f}", spread, bar))
+    grid = summary.make_table(heads, rows, right=range(len(heads) - 4, len(heads) - 1), lined=False)
     parts: list[RenderableType] = [Padding(Text(text, style="bold red"), 0) for text in found.stamps]
     if found.where or found.counted:
         head = f"Rows of {found.counted}" if found.counted else "Rows"
@@ -208,11 +202,11 @@ def _describe_ledger(ledger: Ledger) -> dict[str, object]:
 
 
 def _read_ledgers(path: Path) -> list[Ledger]:
-    from weft.privacy import read_journal
+    from weft.privacy import Ledger, read_journal
     from weft.synthesis import model_file as modelfile
 
     if _is_journal(path):
-        return [ledger_of(run) for run in read_journal(path)]
+        return [Ledger.of_run(run) for run in read_journal(path)]
     o.check_model_file(path, "neither a model file nor a journal (NAME.ledger.jsonl)")
     return [modelfile.load_any_model(path).ledger]
 
@@ -296,21 +290,16 @@ def verify(
 
 
 def _print_verification(terminal: Terminal, found: Findings) -> None:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.text import Text
 
     from weft.cli import summary
     from weft.display import format_count
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("file", "what was checked", "holds"):
-        table.add_column(name)
+    rows = []
     for check in found.checks:
-        holds = "[green]yes[/green]" if check.wrong is None else "[bold red]NO[/bold red]"
-        holds = holds if check.skipped is None else "[yellow]not checked[/yellow]"
-        table.add_row(escape(check.file), escape(check.what), holds)
-    terminal.show(table)
+        holds = Text("yes", "green") if check.wrong is None else Text("NO", "bold red")
+        rows.append((check.file, check.what, holds if check.skipped is None else Text("not checked", "yellow")))
+    terminal.show(summary.make_table(("file", "what was checked", "holds"), rows))
     for did in found.recovered:
         terminal.show(summary.render_note(did))
     for name in found.unchecked:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from weft.cli import shared_options as o
 from weft.cli.discovered_schema import JOURNAL_PURPOSE, keep_found, show_discovered_columns
-from weft.cli.failure import Rescue, ledger_of
+from weft.cli.failure import Rescue
 from weft.cli.terminal import Terminal
 from weft.display import format_count
 from weft.errors import OutputError, WeftError
@@ -24,7 +24,16 @@ if TYPE_CHECKING:
     from weft.synthesis.synthesizer import Synthesizer
 
 
-ROLES = ("the synthetic table", "its card", "its card as JSON")
+PURPOSES = {
+    "the synthetic table": "the synthetic table",
+    "its card": "its card: guarantee, method, limitations",
+    "its card as JSON": "the card as JSON",
+    "the model": "the model; sampling from it has no further privacy cost",
+    "the discovered schema": "the discovered schema; reusing it has no further privacy cost",
+    "the journal": JOURNAL_PURPOSE,
+}
+"""Purposes of the files of a run, by role."""
+ROLES = tuple(PURPOSES)[:3]
 """Names of the files of a release, in order."""
 
 Destination = Path | DatabaseTable | Dataset | None
@@ -157,7 +166,7 @@ def collect_warnings(fitted: Fitted, journal: Path | None) -> list[str]:
 
 def _on_record(journal: Path | None) -> list[str]:
     """State the total cost of all runs on the same table that the journals of this folder record."""
-    from weft.privacy import read_journal
+    from weft.privacy import Ledger, read_journal
     from weft.synthesis.statement import describe_joint_cost
 
     if journal is None or not journal.is_file():
@@ -172,7 +181,7 @@ def _on_record(journal: Path | None) -> list[str]:
         if not same_file(path, journal):
             with suppress(WeftError):  # other journals are included as far as they can be read
                 runs += [run for run in read_journal(path) if run.header.get("fingerprint") == table]
-    spent = describe_joint_cost(map(ledger_of, runs))
+    spent = describe_joint_cost(map(Ledger.of_run, runs))
     return [] if spent is None else [f"Journals in this folder record {spent}."]
 
 
@@ -180,18 +189,8 @@ def file_purposes(
     out: Destination, journal: Path | None, model: Path | None, found: Path | None = None
 ) -> dict[Path, str]:
     """Return the purpose of each file of a release."""
-    named = {}
-    if out is not None:
-        told = ("the synthetic table", "its card: guarantee, method, limitations", "the card as JSON")
-        files = list(release_files(out).values())
-        named = dict(zip(files, told[-len(files) :], strict=True))
-    if model is not None:
-        named[model] = "the model; sampling from it has no further privacy cost"
-    if found is not None:
-        named[found] = "the discovered schema; reusing it has no further privacy cost"
-    if journal is not None:
-        named[journal] = JOURNAL_PURPOSE
-    return named
+    files = release_files(out) | {"the model": model, "the discovered schema": found, "the journal": journal}
+    return {path: PURPOSES[role] for role, path in files.items() if path is not None}
 
 
 Overwrite = Annotated[bool, o.panel_option(o.OUTPUT, "Replace existing files.", "--overwrite", metavar="")]

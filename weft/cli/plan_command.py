@@ -120,25 +120,23 @@ def _write_plan_page(made: Plan, out: Path) -> None:
 
 def _render_related(made: DatabaseForecast, assumed: bool) -> list[RenderableType]:
     from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
+    from weft.cli import summary
     from weft.display import format_percent
     from weft.evaluation.database_forecast import MEANING
 
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    for number, head in enumerate(("table", "budget", "columns", "worst", "pairs", "siblings")):
-        grid.add_column(head, justify="right" if number else "left")
+    rows = []
     for name, table in made.tables.items():
         worst = max(table.columns, key=lambda column: table.columns[column], default=None)
-        cells = (
-            format_percent(table.share + table.share_siblings),
-            "" if worst is None else format_percent(table.mean),
-            "" if worst is None else f"{format_percent(table.columns[worst])} ({worst})",
-            format_percent(table.pairs),
-            "" if table.siblings is None else format_percent(table.siblings),
-        )
-        grid.add_row(Text(name), *map(Text, cells))
+        single = ["", ""]
+        if worst is not None:
+            single = [format_percent(table.mean), f"{format_percent(table.columns[worst])} ({worst})"]
+        siblings = "" if table.siblings is None else format_percent(table.siblings)
+        share = format_percent(table.share + table.share_siblings)
+        rows.append((name, share, *single, format_percent(table.pairs), siblings))
+    heads = "table", "budget", "columns", "worst", "pairs", "siblings"
+    grid = summary.make_table(heads, rows, right=range(1, len(heads)), lined=False)
     head = f"Plan: related tables, epsilon {made.budget.epsilon:g}, {made.rows:,} rows of the root"
     parts: list[RenderableType] = [Text(head, style="bold")]
     if assumed:
@@ -192,18 +190,11 @@ def _render_curve(made: Plan) -> RenderableType:
 
 
 def _render_column_errors(made: Plan) -> RenderableType:
-    from rich.table import Table
-    from rich.text import Text
-
+    from weft.cli import summary
     from weft.display import format_percent
 
     errors = sorted(made.here.columns.items(), key=lambda pair: -pair[1])
-    grid = Table(box=None, pad_edge=False, header_style="bold")
-    grid.add_column("column")
-    grid.add_column("values or bins", justify="right")
-    grid.add_column("expected error", justify="right")
-    for name, error in errors[:SHOWN]:
-        grid.add_row(Text(name), f"{made.codes[name]:,}", format_percent(error))
+    rows = [(name, f"{made.codes[name]:,}", format_percent(error)) for name, error in errors[:SHOWN]]
     if len(errors) > SHOWN:
-        grid.add_row(f"and {len(errors) - SHOWN} more", "", f"below {format_percent(errors[SHOWN - 1][1])}")
-    return grid
+        rows.append((f"and {len(errors) - SHOWN} more", "", f"below {format_percent(errors[SHOWN - 1][1])}"))
+    return summary.make_table(("column", "values or bins", "expected error"), rows, right=(1, 2), lined=False)

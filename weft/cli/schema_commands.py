@@ -345,31 +345,16 @@ def _collect_findings(schema: Schema, codec: Codec) -> dict[str, Any]:
 def _print_check(
     terminal: Terminal, found: dict[str, Any], schema: str, source: str | None, related: bool = False
 ) -> None:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.text import Text
 
     from weft.cli import summary
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("column", no_wrap=True)
-    table.add_column("kind")
-    table.add_column("type")
-    table.add_column("codes", justify="right")
-    table.add_column("missing")
-    table.add_column("outside")
-    table.add_column("from data", style="bold yellow")
+    rows = []
     for column in found["columns"]:
-        codes = _describe_codes(column)
-        table.add_row(
-            escape(column["name"]),
-            column["kind"],
-            escape(column["type"]),
-            codes,
-            "yes" if column["missing"] else "",
-            column["outside"] if column["modelled"] else "",
-            ", ".join(column["from_data"]),
-        )
+        missing, outside = "yes" if column["missing"] else "", column["outside"] if column["modelled"] else ""
+        marks = Text(", ".join(column["from_data"]), style="bold yellow")
+        rows.append((column["name"], column["kind"], column["type"], _describe_codes(column), missing, outside, marks))
+    table = summary.make_table(("column", "kind", "type", "codes", "missing", "outside", "from data"), rows, right=[3])
     protects = (
         "one row" if found["unit"] is None else f"all rows of one {found['unit']}, up to {found['rows_per_unit']}"
     )
@@ -378,7 +363,10 @@ def _print_check(
     matches = [_render_line("✓", "green", f"names and types match {named}; no row was read")] if named else []
     terminal.show(_render_verdict(schema, found["columns"]), *matches, table, summary.render_facts(facts))
     if found["rules"]:
-        terminal.show(_render_rules(found["rules"]))
+        rules = [(rule["rule"], rule["form"], rule["rows"]) for rule in found["rules"]]
+        shown = summary.make_table(("rule", "becomes", "rows that break it"), rules)
+        shown.columns[0].no_wrap = False
+        terminal.show(shown)
     if found["found_privately"]:
         told = ", ".join(found["found_privately"])
         terminal.show(
@@ -395,30 +383,13 @@ def _describe_codes(column: Mapping[str, Any]) -> str:
     return f"{column['codes']:,}" + (", in a group" if grouped else "")
 
 
-def _render_rules(rules: Sequence[Mapping[str, Any]]) -> RenderableType:
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("rule", overflow="fold")
-    table.add_column("becomes", overflow="fold")
-    table.add_column("rows that break it", overflow="fold")
-    for rule in rules:
-        table.add_row(escape(rule["rule"]), escape(rule["form"]), escape(rule["rows"]))
-    return table
-
-
 def _render_verdict(schema: str, columns: Sequence[Mapping[str, Any]]) -> RenderableType:
     marks = [len(column["from_data"]) for column in columns if column["from_data"]]
     if not marks:
         return _render_line("✓", "green", f"{schema} is valid")
-    facts = "1 fact" if sum(marks) == 1 else f"{sum(marks)} facts"
-    places = "1 column" if len(marks) == 1 else f"{len(marks)} columns"
-    are = "is" if sum(marks) == 1 else "are"
-    return _render_line(
-        "!", "yellow", f"{schema} is valid, but {facts} in {places} {are} still to be reviewed before synth"
-    )
+    facts, places = format_count(sum(marks), "fact"), format_count(len(marks), "column")
+    told = f"{facts} in {places} {'is' if sum(marks) == 1 else 'are'} still to be reviewed before synth"
+    return _render_line("!", "yellow", f"{schema} is valid, but {told}")
 
 
 def _render_line(sign: str, colour: str, text: str) -> RenderableType:

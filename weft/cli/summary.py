@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,18 @@ def render_facts(rows: Mapping[str, str]) -> RenderableType:
     for name, fact in rows.items():
         table.add_row(name, Text(fact))
     return Padding(table, (1, 0, 0, 2), expand=False)
+
+
+def make_table(
+    heads: Iterable[str], rows: Iterable[Iterable[str | Text]] = (), right: Collection[int] = (), lined: bool = True
+) -> Table:
+    """Return a table of texts; columns at the places `right` are numbers, and the first one is not wrapped."""
+    table = Table(box=box.SIMPLE_HEAD if lined else None, show_edge=False, pad_edge=False, header_style="bold")
+    for place, head in enumerate(heads):
+        table.add_column(Text(head), justify="right" if place in right else "left", no_wrap=place == 0)
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+    return table
 
 
 def describe_spending(fitted: Fitted) -> dict[str, str]:
@@ -132,17 +144,14 @@ def render_ledger_entries(ledger: Ledger) -> RenderableType:
     """Show every query with its noise and its cost, and the cost of model and seeds."""
     from weft.synthesis.statement import compute_cost_shares, format_budget_share
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("query")
-    table.add_column("noise")
-    table.add_column("share of the budget", justify="right")
+    rows = []
     for entry in ledger.entries:
         # Seeds have the privacy of a count with this much Gaussian noise; a random split of rows costs nothing.
         mechanism = entry.definition
         noise = entry.noise.replace("seeded", "gaussian equivalent") if mechanism.grows_private_records else entry.noise
-        table.add_row(escape(entry.question), noise, "" if mechanism.divides_rows else ledger.share(entry, 1))
-    if not ledger.entries:
-        table.add_row("none", "", "0.0%")
+        rows.append((entry.question, noise, "" if mechanism.divides_rows else ledger.share(entry, 1)))
+    table = make_table(("query", "noise", "share of the budget"), rows or [("none", "", "0.0%")], right=[2])
+    table.columns[0].no_wrap = False
     table.add_section()
     for name, share in compute_cost_shares(ledger).items():
         table.add_row(name, "", format_budget_share(share), style="bold")
@@ -207,11 +216,8 @@ def render_commands(*lines: str) -> RenderableType:
 
 def render_comparison(figures: Mapping[str, Sequence[float]], shares: Sequence[str]) -> RenderableType:
     """Compare figures of the private and the synthetic table; those named in `shares` are shown in per cent."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    table.add_column("")
-    table.add_column("private", justify="right")
-    table.add_column("synthetic", justify="right")
-    for name, pair in figures.items():
-        shown = [f"{figure:.1%}" if name in shares else f"{figure:,.1f}" for figure in pair]
-        table.add_row(name, *shown)
-    return Padding(table, (0, 0, 0, 2), expand=False)
+    rows = [
+        (name, *(f"{figure:.1%}" if name in shares else f"{figure:,.1f}" for figure in pair))
+        for name, pair in figures.items()
+    ]
+    return Padding(make_table(("", "private", "synthetic"), rows, right=(1, 2)), (0, 0, 0, 2), expand=False)

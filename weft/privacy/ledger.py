@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
@@ -16,8 +15,8 @@ from weft.privacy import conversions as convert
 from weft.privacy.accounting import Accounting, AccountingLike, find_accounting
 from weft.privacy.budget import Budget
 from weft.privacy.charge import Charge
-from weft.privacy.journal import Journal, fingerprint_table
-from weft.privacy.lifetime import Lifetime, LifetimeAccount, lifetime_statement
+from weft.privacy.journal import Journal, Run, fingerprint_table
+from weft.privacy.lifetime import Lifetime, LifetimeAccount, get_current_time, lifetime_statement
 from weft.privacy.noise import LAW_ERROR
 from weft.privacy.sensitivity import Adjacency
 
@@ -154,7 +153,7 @@ class Ledger:
         self._journal: Journal | None = None
         if journal is not None:
             self._journal = Journal.begin(
-                Path(journal), self._header() | dict(facts or {}) | {"time": _format_current_time()}
+                Path(journal), self._header() | dict(facts or {}) | {"time": get_current_time()}
             )
             for text in self._stamps:
                 self._journal.write_stamp(text)
@@ -314,7 +313,7 @@ class Ledger:
         if self._closed:
             raise BudgetError("this run has ended: its unspent reservation was returned to the lifetime budget")
         with self._lock:
-            entry = replace(charge, cost=self._afford(charge), time=_format_current_time())
+            entry = replace(charge, cost=self._afford(charge), time=get_current_time())
             if self._account is not None:
                 self._account.charge(entry)
             if self._journal is not None:
@@ -444,6 +443,11 @@ class Ledger:
             raise ModelFileError(f"the ledger in this file is damaged or inconsistent{why}") from None
         return ledger
 
+    @classmethod
+    def of_run(cls, run: Run) -> Self:
+        """Rebuild the ledger of a run from its journal."""
+        return cls.from_dict({**run.header, "stamps": run.stamps, "entries": run.charges})
+
     def __str__(self) -> str:
         rows = [("query", "noise", "cost")]
         rows += [(_shorten_query(e.question), e.noise, self.share(e)) for e in self._entries]
@@ -464,8 +468,20 @@ def _shorten_query(question: str) -> str:
     return question if len(question) <= _MAX_QUERY_WIDTH else question[: _MAX_QUERY_WIDTH - 3] + "..."
 
 
-def _format_current_time() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def sum_earlier_runs(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return the joint cost of runs for a lifetime budget that includes them; BudgetError if costs do not add up.
+
+    Privacy: basic composition of their budgets, not of what they spent, which may depend on noisy answers. An
+    interrupted run counts as a whole. The error of the noise laws is covered by the reserve of the file's capacity.
+    """
+    ledgers = [Ledger.of_run(run) for run in runs]
+    kinds = {(run.header.get("unit"), each.adjacency.relation) for run, each in zip(runs, ledgers, strict=True)}
+    told = [ledger.spend_statement() for ledger in ledgers]
+    epsilon, delta = math.fsum(each.epsilon for each in told), math.fsum(each.delta - each.law_error for each in told)
+    (unit, relation), *others = kinds
+    if unit is None or others or not math.isfinite(epsilon):
+        raise BudgetError("earlier runs protect different units, state none, or have no epsilon: they do not add up")
+    return {"runs": len(runs), "epsilon": epsilon, "delta": delta, "unit": unit, "relation": relation}
 
 
 Terms = tuple[Adjacency, str, Budget, AccountingLike]
@@ -480,7 +496,7 @@ def open_run_ledger(
 
     `facts` are the source, method and identity of the table; its identity (path or address) is stored as a salted hash.
     """
-    told = {name: value for name, value in facts.items() if name != "identity"}
+    told = {name: value for name, value in facts.items() if name != "identity"} | {"unit": terms[1]}
     if journal is not None and facts.get("identity") is not None:
         told |= fingerprint_table(journal, facts["identity"])
     account = None if lifetime is None else lifetime.begin(*terms, method=facts["method"], source=facts["source"])

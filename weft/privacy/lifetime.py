@@ -23,6 +23,7 @@ from weft.errors import BudgetError, DataError
 from weft.privacy.accounting import AccountingLike, find_accounting
 from weft.privacy.budget import Budget
 from weft.privacy.charge import Charge
+from weft.privacy.conversions import at_most
 from weft.privacy.filters import (
     Filter,
     compute_capacity,
@@ -91,7 +92,7 @@ def _read_start(pid: int) -> str:
         return ""
 
 
-_VERSION = 1
+_VERSION = 2
 _ROUNDING = 1e-10  # as in the ledger; the reserve of every capacity is ten times larger
 
 
@@ -134,8 +135,9 @@ class State:
 
     @property
     def budget(self) -> Budget:
-        """Total budget."""
-        return Budget(epsilon=self.facts["epsilon"], delta=self.facts["delta"])
+        """Budget of all runs that draw from the file: the total without what earlier runs spent."""
+        past = self.facts.get("earlier", {"epsilon": 0.0, "delta": 0.0})
+        return Budget(epsilon=self.facts["epsilon"] - past["epsilon"], delta=self.facts["delta"] - past["delta"])
 
     @property
     def filter(self) -> Filter:
@@ -171,7 +173,8 @@ class State:
     @property
     def protects(self) -> str | None:
         """Privacy unit of all runs: the name of a column, or "row"; None before the first run."""
-        return next((str(run.facts["unit"]) for run in self.runs.values()), None)
+        begun = [self.facts.get("earlier"), *(run.facts for run in self.runs.values())]
+        return next((str(facts["unit"]) for facts in begun if facts), None)
 
 
 class Lifetime:
@@ -191,27 +194,42 @@ class Lifetime:
         table: str = "",
         accounting: Filter | None = None,
         relation: Relation = "add-remove",
+        earlier: Mapping[str, Any] | None = None,
     ) -> Lifetime:
-        """Create a new file; OutputError if it exists, because its record of spending must be kept."""
+        """Create a new file; OutputError if it exists, because its record of spending must be kept.
+
+        Privacy: `earlier` is what runs before the file cost together (`weft.privacy.ledger.sum_earlier_runs`). Epsilons
+        and deltas add up, also if they were chosen adaptively (Rogers et al. 2016): the filter gets what they leave of
+        the total, which must not depend on their results.
+        """
         if budget.unit != "epsilon" or budget.insecure:
             raise BudgetError("a lifetime budget must be stated in epsilon and delta")
         kind: Filter = accounting or ("pure" if budget.delta == 0 else "gaussian")
         if find_accounting(kind).is_pure != (budget.delta == 0):
             raise BudgetError("pure accounting requires delta 0, and all other accountings a positive delta")
-        compute_capacity(budget, kind)  # raises if the budget is not defined under it
+        first = {
+            "kind": "create",
+            "version": 1 if earlier is None else _VERSION,
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "accounting": kind,
+            "relation": relation,
+            "table": table,
+            "time": get_current_time(),
+        }
+        if earlier is not None:
+            first["earlier"] = dict(earlier)
+            if earlier["relation"] != relation:
+                raise BudgetError(f"earlier runs are for {earlier['relation']} neighbours, not {relation}")
+            left = budget.amount - earlier["epsilon"], budget.delta - earlier["delta"]
+            if left[0] <= 0 or left[1] < 0 or (left[1] == 0) != (kind == "pure"):
+                raise BudgetError(
+                    f"earlier runs on this table have spent epsilon {at_most(earlier['epsilon'])} at delta "
+                    f"{at_most(earlier['delta'], 3)}, which the total includes: choose more than both"
+                )
+        compute_capacity(State(first, {}, ()).budget, kind)  # raises if the budget is not defined under it
         lifetime = cls(path)
-        lifetime._chain.create(
-            {
-                "kind": "create",
-                "version": _VERSION,
-                "epsilon": budget.epsilon,
-                "delta": budget.delta,
-                "accounting": kind,
-                "relation": relation,
-                "table": table,
-                "time": _get_current_time(),
-            }
-        )
+        lifetime._chain.create(first)
         return lifetime
 
     def state(self) -> State:
@@ -246,7 +264,7 @@ class Lifetime:
                     "accounting": find_accounting(accounting).name,
                     "reserved": reserved,
                     "process": describe_owner(),
-                    "time": _get_current_time(),
+                    "time": get_current_time(),
                 }
             )
         return LifetimeAccount(self, run, state.facts)
@@ -275,7 +293,7 @@ class Lifetime:
                     "part": charge.part,
                     "cost": cost,
                     "slack": distance,
-                    "time": _get_current_time(),
+                    "time": get_current_time(),
                 }
             )
 
@@ -286,7 +304,7 @@ class Lifetime:
             if run not in runs:
                 raise DataError(f"{self.path} has no run {run}; `weft budget show {self.path}` lists them")
             if not runs[run].ended:
-                new.append({"kind": "end", "run": run, "time": _get_current_time()})
+                new.append({"kind": "end", "run": run, "time": get_current_time()})
 
     def _folded(self, entries: Entries) -> State:
         first, *later = entries.documents
@@ -372,5 +390,6 @@ def lifetime_statement(values: Any) -> dict[str, Any] | None:
     return said
 
 
-def _get_current_time() -> str:
+def get_current_time() -> str:
+    """Return the time in UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

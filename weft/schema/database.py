@@ -25,8 +25,9 @@ MAX_CHILDREN = 1000
 
 DEFAULT_MAX_CHILDREN = 8
 
-_OWN_KEYS = ("source", "key", "foreign_keys", "max_children", "time", "public", "schema", "from_data")
-_TABLE_KEYS = (*_OWN_KEYS, "extra_columns", "columns", "rules", "groups", "lists")
+OWN_KEYS = ("source", "key", "foreign_keys", "max_children", "time", "public", "schema", "from_data")
+"""Keys of a table besides those of its columns and rules."""
+_TABLE_KEYS = (*OWN_KEYS, "extra_columns", "columns", "rules", "groups", "lists")
 
 
 class TableError(SchemaError):
@@ -338,7 +339,7 @@ def _read_columns(name: str, entry: Mapping[str, Any], ids: Iterable[str | None]
     columns = entry.get("columns", {})
     if isinstance(columns, Mapping):
         columns = {each: {"kind": "id"} for each in ids if each and each not in columns} | dict(columns)
-    document = {key: entry[key] for key in entry if key not in _OWN_KEYS}
+    document = {key: entry[key] for key in entry if key not in OWN_KEYS}
     if isinstance(columns, Mapping) and not entry.get("columns"):
         document = {"extra_columns": "discover"} | document
         if not columns:

@@ -160,12 +160,12 @@ class Guarded:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["path"] == "/" and given and self._keys.opens(given):
             # No redirect: browsers attribute it to the page that passed on the key, and would not send the new cookie.
-            return let_in(HTMLResponse(_ENTERED), self._keys, self._cookie)
+            return let_in(HTMLResponse(_read_page("entered")), self._keys, self._cookie)
         if self._keys.password is not None and scope["path"] == "/login":
             return None
         if self._keys.password is not None and scope["method"] in _SAFE:
             return RedirectResponse("/login", 303)
-        return HTMLResponse(_CLOSED, 403)
+        return HTMLResponse(_read_page("closed"), 403)
 
 
 def _check_length(headers: Mapping[str, str], largest: int) -> Response | None:
@@ -190,20 +190,9 @@ def let_in(response: Response, keys: Keys, cookie: str) -> Response:
     return response
 
 
-_ENTERED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Weft studio</title>
-<meta http-equiv="refresh" content="0; url=/"><p><a href="/">Weft studio</a></p></html>"""
-
-_CLOSED = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Weft studio</title>
-<link rel="stylesheet" href="/static/studio.css"><main class="narrow"><h1>This page requires a key</h1>
-<p>Open the complete address that <code>weft studio</code> printed in the terminal, including the part after
-<code>?token=</code>. Only the person who started the studio can get in.</p></main></html>"""
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">
-<meta http-equiv="refresh" content="0; url={address}"><title>Weft studio</title>
-<p>This page opens <a href="{address}">the studio</a>. Its key works once.</p></html>
-"""
+def _read_page(name: str) -> str:
+    """Return a page that is shown before the studio is entered."""
+    return (Path(__file__).parent / "templates" / f"{name}.html").read_text(encoding="utf-8")
 
 
 @contextmanager
@@ -235,7 +224,7 @@ def _write_page(folder: Path, address: str) -> Path:
         if not _is_private(folder):
             raise OutputError(f"cannot open the browser: other users may have access to {folder}. {remedy}")
         with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(_PAGE.format(address=html.escape(address)))
+            file.write(_read_page("opening").format(address=html.escape(address)))
     except OSError as error:
         page.unlink(missing_ok=True)
         reason = error.strerror or type(error).__name__

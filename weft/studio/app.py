@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,12 +31,6 @@ from weft.studio.workspace import Desk, Table
 HERE = Path(__file__).parent
 STEPS = (("", "Table"), ("columns", "Columns"), ("budget", "Budget"), ("history", "Runs"))
 """Steps for a table: the end of each page's address, and its title."""
-FIELDS = {
-    "epsilon": "Epsilon must be a number above 0 and at most 20, for example 1",
-    "delta": "Delta must be at least 0 and below 1, for example 0.00001 or 1e-5",
-    "rows": "The number of rows must be a whole number, for example 10000",
-    "rows_per_unit": "The maximum number of rows per person must be a whole number, for example 5",
-}
 
 
 @dataclass
@@ -205,11 +199,8 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _unread(request: Request, error: Exception) -> Response:
     """Name the invalid fields of a form, without repeating their contents."""
     assert isinstance(error, RequestValidationError)
-    fields = [str(each["loc"][-1]) for each in error.errors()]
-    told = [f"{FIELDS.get(name, name)}." for name in dict.fromkeys(fields)]
-    return _render_refusal(
-        request, 422, " ".join(["The form contains an invalid value.", *told, "Go back and change it."])
-    )
+    fields = dict.fromkeys(str(each["loc"][-1]) for each in error.errors())
+    return _render_refusal(request, 422, "The form contains an invalid value.", list(fields))
 
 
 async def _nowhere(request: Request, error: Exception) -> Response:
@@ -217,8 +208,8 @@ async def _nowhere(request: Request, error: Exception) -> Response:
     return _render_refusal(request, error.status_code, "This page does not exist.")
 
 
-def _render_refusal(request: Request, status: int, why: str) -> Response:
+def _render_refusal(request: Request, status: int, why: str, fields: Sequence[str] = ()) -> Response:
     studio, table = get_studio(request), None
     with suppress(WeftError, KeyError):  # adds links back to the table
         table = studio.desk.table(request.path_params["table"])
-    return studio.page("refused", status, why=why, table=table, step=None)
+    return studio.page("refused", status, why=why, fields=fields, table=table, step=None)

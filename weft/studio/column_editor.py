@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -11,18 +12,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
+
+import tomli_w
 
 from weft.drafting.review import FOUND, MEANINGS, Review, set_keys, set_top
 from weft.errors import SchemaError, WeftError
 from weft.schema import Schema
-from weft.schema.database import Database
+from weft.schema.database import OWN_KEYS, Database
 from weft.schema.kinds.formula import list_formula_names, parse_formula
 from weft.schema.schema_file import read_toml, write_column, write_rule
 from weft.schema.value_lists import with_lists
 from weft.studio.workspace import SCHEMA
 
 Origin = Literal["public", "read", "paid", "found", "set"]
+Forms = Mapping[str, Mapping[str, str]]
+"""The contents of the form of each column."""
+CHANGED = "this column was changed elsewhere since the page was loaded: compare, and save it again"
 
 KINDS_SHOWN = {
     "unknown": "to be found privately",
@@ -46,6 +53,18 @@ OUTSIDE = {
 
 _SETTINGS = ("outside", "other")
 _NUMBERS = ("integer", "real", "datetime", "time", "duration")
+FIELDS = {
+    **dict.fromkeys(("low", "high"), _NUMBERS),
+    "after": ("integer", "real", "datetime", "duration"),
+    "decimals": ("real",),
+    "values": ("category",),
+    "pattern": ("id",),
+    "formula": ("derived",),
+    "missing": (*_NUMBERS, "category", "boolean", "id"),
+    "markers": (*_NUMBERS, "category", "boolean"),
+    "outside": (*_NUMBERS, "category"),
+}
+"""Fields of a column's form, with the kinds that have them."""
 _UNSHOWN = ("kind", "from_data", "paid")
 _SHORT = 160
 
@@ -71,6 +90,10 @@ class ColumnShown:
     said: str
     facts: list[FactShown]
     form: Mapping[str, str] = field(default_factory=dict)
+    mark: str = ""
+    """Mark of the form as it is in the file (`mark_form`)."""
+    wrong: str | None = None
+    """Why what was typed could not be saved; None if the form is that of the file."""
 
     @property
     def open(self) -> bool:
@@ -87,21 +110,81 @@ def first_schema(columns: Sequence[str]) -> str:
 
 
 def list_shown_columns(
-    text: str, column: str = "", typed: Mapping[str, str] | None = None, folder: Path | None = None
+    text: str, folder: Path | None = None, forms: Forms = MappingProxyType({}), errors: Mapping[str, str] | None = None
 ) -> list[ColumnShown]:
-    """Return the columns of a schema file; `column` with typed field contents that could not be saved."""
-    document = _parse_document(text)
+    """Return the columns of a schema file; those with errors have the contents of their forms, which are not saved."""
+    document, wrong = _parse_document(text), errors or {}
     with suppress(SchemaError):  # shown as the fault of the schema
         document = with_lists(document, folder)
     every = [_make_shown_column(name, entry) for name, entry in document.get("columns", {}).items()]
-    if typed is None:
-        return every
-    return [
-        replace(each, kind=typed.get("kind", each.kind), form={key: typed.get(key, "") for key in each.form})
-        if each.name == column
-        else each
-        for each in every
-    ]
+    for place, each in enumerate(every):
+        if each.name in wrong:
+            typed = {name: forms[each.name].get(name, "") for name in ("kind", "was", *FIELDS)}
+            mark = typed["was"] or each.mark
+            every[place] = replace(each, kind=typed["kind"], form=typed, mark=mark, wrong=wrong[each.name])
+    return every
+
+
+def mark_form(form: Mapping[str, str]) -> str:
+    """Return a mark of a form's contents, which differs once a field is changed."""
+    kind = form.get("kind", "")
+    held = [form.get(name, "").replace("\r\n", "\n").strip() for name, kinds in FIELDS.items() if kind in kinds]
+    return hashlib.sha256(repr((kind, held)).encode()).hexdigest()[:12]
+
+
+def change_columns(text: str, forms: Forms, folder: Path | None = None) -> tuple[str, dict[str, str]]:
+    """Return the schema with all columns changed whose forms were, and the error of each that could not be saved.
+
+    A column may need another that is changed with it, such as the one that it is never before: it is tried again.
+    """
+    marks = {each.name: each.mark for each in list_shown_columns(text, folder)}
+    left = {name: form for name, form in forms.items() if mark_form(form) not in (form.get("was"), marks.get(name))}
+    errors = {name: CHANGED for name, form in left.items() if form.get("was", marks.get(name)) != marks.get(name)}
+    waiting = [name for name in left if name not in errors]
+    while waiting:
+        for name in waiting:
+            try:
+                text = change_column(text, name, left[name], folder)
+                errors.pop(name, None)
+            except WeftError as error:
+                errors[name] = describe_form_error(error)
+        waiting, before = [name for name in waiting if name in errors], waiting
+        if waiting == before:
+            break
+    return text, errors
+
+
+def describe_form_error(error: WeftError) -> str:
+    """Return the message of an error in a form, which has no lines."""
+    told = re.sub(r"^line \d+: ", "", str(error))
+    return told.replace("range must be [lowest, highest]", "the smallest possible value must be below the largest")
+
+
+def extract_table(text: str, name: str, columns: Sequence[str]) -> str:
+    """Return the schema of one of several tables as that of a single one, with unknown columns where it states none."""
+    entry = tomllib.loads(text)["tables"].get(name, {})
+    if "schema" in entry:
+        raise SchemaError(f'the columns of {name} are stated in the file "{entry["schema"]}": edit it there')
+    ids = {entry.get("key"), *list_foreign_keys(entry)}
+    named = {each: {"kind": "id" if each in ids else "unknown"} for each in columns} | entry.get("columns", {})
+    return tomli_w.dumps({key: entry[key] for key in entry if key not in OWN_KEYS} | {"columns": named})
+
+
+def insert_table(text: str, name: str, made: str) -> str:
+    """Return the schema of several tables with the columns and rules of one of them as in a schema of its own."""
+    document = tomllib.loads(text)
+    kept = {key: value for key, value in document["tables"][name].items() if key in OWN_KEYS}
+    document["tables"][name] = kept | tomllib.loads(made)
+    return tomli_w.dumps(document)
+
+
+def list_foreign_keys(entry: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of a table that refer to keys, with these keys."""
+    given = entry.get("foreign_keys", {})
+    if isinstance(given, Mapping):
+        return dict(given)
+    pairs = (str(each).partition("->") for each in given)
+    return {column.strip(): target.strip() for column, _, target in pairs}
 
 
 def list_rules(text: str) -> list[str]:
@@ -250,7 +333,8 @@ def _make_shown_column(name: str, entry: Mapping[str, Any]) -> ColumnShown:
     left = [] if kind == "unknown" else [key for key in FOUND.get(kind, ())[1:] if key not in entry and key not in read]
     if not any(key in entry for key in ("edges", "after", "pieces")):
         facts += [FactShown(key, "found privately", "found") for key in left]
-    return ColumnShown(name, kind, KINDS_SHOWN.get(kind, kind), facts, _make_form(entry))
+    form = _make_form(entry)
+    return ColumnShown(name, kind, KINDS_SHOWN.get(kind, kind), facts, form, mark_form(form | {"kind": kind}))
 
 
 def _make_form(entry: Mapping[str, Any]) -> dict[str, str]:

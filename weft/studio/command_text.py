@@ -5,14 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.errors import WeftError
+from weft.io.addresses import kind_of_address
 from weft.schema import Schema
+from weft.schema.database import Database
 from weft.studio.workspace import LIFETIME, SCHEMA, Facts, Table
 
 Words = tuple[str, ...]
 
 SYNTHETIC, MODEL, PRIVATE_REPORT, PUBLIC_REPORT = "synthetic.csv", "model.weft", "report-PRIVATE.html", "report.html"
-RELEASED, EVIDENCE = "released", "evidence"
-RELATED_CARD = f"{RELEASED}/database.csv"
+RELEASED, EVIDENCE, PRIVATE_PAGES = "released", "evidence", "report-PRIVATE"
+RELATED_CARD, FOUND_WITH_TABLES = f"{RELEASED}/database.csv", f"{RELEASED}/database.schema.toml"
 FOUND, FOUND_BY_RUN = "found.toml", "synthetic.schema.toml"
 BUDGET = LIFETIME
 HELPS = ("public", "marginals")
@@ -87,14 +89,21 @@ def write_synth_command(table: Table, number: str) -> Spoken:
         f"rows = synthesizer.sample()\n"
         f'synthesizer.save("{MODEL}")\n'
     )
-    reports = () if table.released_apart else write_report_commands(table, number).words
-    return Spoken(((*run, "--json"), *reports), python)
+    return Spoken(((*run, "--json"), *write_report_commands(table, number).words), python)
 
 
 def write_report_commands(table: Table, number: str) -> Spoken:
-    """Return the commands that make both editions of a run's report, at no privacy cost."""
-    folder = f"runs/{number}"
+    """Return the commands that make a run's reports, at no privacy cost: both editions, or the private one.
+
+    Related tables and histories have a private report only, and none if they are in a database.
+    """
+    facts, folder = table.facts, f"runs/{number}"
     made, model = f"{folder}/{SYNTHETIC}", f"{folder}/{MODEL}"
+    if table.released_apart:
+        schema = f"{folder}/{FOUND_WITH_TABLES}" if _needs_discovery(table) else SCHEMA
+        known = (f"{folder}/{RELEASED}", "--schema", schema) if facts.tables else (made, "--model", model)
+        words = "report", facts.source, *known, "-o", f"{folder}/{PRIVATE_PAGES}", "--json"
+        return Spoken(() if kind_of_address(facts.source) else (words,))
     public = "report", "--releasable", model, made, "-o", f"{folder}/{PUBLIC_REPORT}", "--json"
     private = "report", table.facts.source, made, "--model", model, "-o", f"{folder}/{PRIVATE_REPORT}", "--json"
     return Spoken((public, private))
@@ -127,11 +136,14 @@ def write_sample_command(number: str, rows: int, where: Sequence[str], name: str
 
 def _few_rows(table: Table) -> Words:
     """Return --few-rows if discovery is needed: the budget page has already shown how many rows it needs."""
+    return ("--few-rows",) if not table.facts.tables and _needs_discovery(table) else ()
+
+
+def _needs_discovery(table: Table) -> bool:
     try:
-        incomplete = not table.facts.tables and Schema.from_toml(table.schema).incomplete
-    except (WeftError, OSError):
-        return ()
-    return ("--few-rows",) if incomplete else ()
+        return bool((Database.load if table.facts.tables else Schema.load)(table.schema).incomplete)
+    except WeftError:
+        return False
 
 
 def _write_conditions(conditions: Sequence[str]) -> Words:

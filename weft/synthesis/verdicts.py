@@ -78,6 +78,17 @@ Findings = dict[str, list[Finding]]
 Marginal = Callable[[Clique], Array]
 
 
+def summarise_grades(grades: Sequence[str]) -> str:
+    """State how many columns can be used, each by itself.
+
+    >>> summarise_grades(["usable", "usable", "not usable"])
+    '2 of 3 columns usable, 1 not usable'
+    """
+    told = [f"{grades.count('usable')} of {format_count(len(grades), 'column')} usable"]
+    rest = {"with care": "usable with care", "not usable": "not usable"}
+    return ", ".join(told + [f"{grades.count(grade)} {said}" for said, grade in rest.items() if grade in grades])
+
+
 def grade_share(share: float, limits: tuple[float, float]) -> Grade:
     """Return the grade of a column by a share of its rows that is wrong."""
     return GRADES[sum(share >= limit for limit in limits)]

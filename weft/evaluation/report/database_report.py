@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from weft.display import wrap_svg
+from weft.display import load_template, wrap_svg
 from weft.encoding import Codec
 from weft.errors import DataError, WeftError
 from weft.evaluation.report.editions import read_coded
@@ -66,23 +66,10 @@ def name_pairs(table: RelatedTable) -> str:
 def render_index(database: Database, real: Tables, made: Tables, pages: Mapping[str, Path]) -> str:
     """Return a page that links to the reports, states how many families break a rule, and draws some histories."""
     checks = count_broken_families(database, made)
-    links = "".join(f'<li><a href="{escape(path.name)}">{escape(name)}</a></li>' for name, path in pages.items())
-    kept = "".join(f"<li>{escape(what)}: {broken or 'none'} broken</li>" for what, broken in checks.items())
-    rows = "".join(
-        f"<li>{escape(table.name)}: {len(real[table.name]):,} private rows, {len(made[table.name]):,} synthetic rows"
-        + (f"; numbers of rows are compared up to {table.max_children}, the contribution bound" if table.parent else "")
-        for table in database.private
-    )
     charts = "".join(draw_histories(table, real, made) for table in database.private if table.time is not None)
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-        '<meta name="viewport" content="width=device-width"><title>Related tables</title>'
-        '<body style="font-family: system-ui; max-width: 45rem; margin: 2rem auto; padding: 0 1rem">'
-        "<h1>Related tables</h1><p><strong>PRIVATE: computed from real rows.</strong></p>"
-        f"<h2>Pages</h2><ul>{links}</ul><h2>Rows</h2><ul>{rows}</ul>"
-        f"<h2>Keys and families in the release</h2><ul>{kept}</ul>{charts}"
-        "</body></html>\n"
-    )
+    template = load_template("weft.evaluation.report", "database_report.html.j2", "report")
+    rows = [(table, len(real[table.name]), len(made[table.name])) for table in database.private]
+    return str(template.render(pages=pages, checks=checks, rows=rows, charts=charts)) + "\n"
 
 
 def draw_histories(table: RelatedTable, real: Tables, made: Tables) -> str:

@@ -16,7 +16,7 @@ from weft.marginals.domain import Domain
 from weft.marginals.marginal import Array
 from weft.marginals.records import Records
 from weft.marginals.value_groups import coarse_groups, sum_by_codes
-from weft.schema.kinds.kind import Label
+from weft.schema.kinds.kind import Label, make_single_label
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -26,6 +26,8 @@ MAX_CHART_VALUES = 30
 MAX_CHART_BINS = 60
 """Maximum number of bins in a chart; adjacent ones are joined."""
 MAX_SPECIAL_VALUES = 6
+OTHER, UNLISTED = "other", "unlisted values"
+"""The usual word for values that are not listed, and their name in charts where a listed value is called so."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,16 @@ def shares_of(table: Array) -> Floats:
 
 
 def label_codes(codec: Codec, name: str) -> tuple[Label, ...]:
-    """Return the label of every code of an attribute, in the order of the codes."""
+    """Return the label of every code of an attribute, in the order of the codes.
+
+    Unlisted values are named as such beside a value that is itself called "other".
+    """
     part = codec.part(name)
-    return part.labels()[part.domain.index(name)]
+    labels = part.labels()[part.domain.index(name)]
+    other = getattr(codec.schema.column(name), "other", None) if name in codec.schema else None
+    if other is None or sum(label.low.strip("()").casefold() == OTHER for label in labels) < 2:
+        return tuple(labels)
+    return tuple(make_single_label(UNLISTED, label.sort) if label.low == str(other) else label for label in labels)
 
 
 MAX_CHART_CODES = 60

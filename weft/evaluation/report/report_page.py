@@ -10,16 +10,7 @@ import numpy as np
 from weft.display import format_scales, load_template
 from weft.evaluation.report import report_charts as charts
 from weft.evaluation.report.cautions import few_cells
-from weft.evaluation.report.report_figures import (
-    Beside,
-    ColumnFigures,
-    NumberFigures,
-    PairFigures,
-    PairGrid,
-    PeopleFigures,
-    Prediction,
-    Report,
-)
+from weft.evaluation.report.report_figures import Beside, NumberFigures, PairFigures, PairGrid, PeopleFigures, Report
 from weft.evaluation.report.report_texts import (
     MONTHS,
     WEEKDAYS,
@@ -31,7 +22,7 @@ from weft.evaluation.report.report_texts import (
 from weft.io.atomic_files import stage_files
 from weft.privacy import at_most
 from weft.privacy.mechanisms import find_mechanism
-from weft.synthesis.verdicts import GRADES
+from weft.synthesis.verdicts import GRADES, summarise_grades
 
 BY = " \N{MULTIPLICATION SIGN} "
 OPEN_PAIRS = 6
@@ -66,8 +57,10 @@ def render(report: Report) -> str:
         private=private,
         percent=format_share,
         spent=None if bound is None or bound.epsilon is None else at_most(bound.epsilon, 3),
+        overall=summarise_grades([v.grade for v in report.verdicts]),
         grades=[(grade, [v for v in report.verdicts if v.grade == grade]) for grade in reversed(GRADES)],
-        cards=[_make_column_card(column, report) for column in report.columns],
+        charts=charts,
+        grid_row=GRID_ROW,
         place=place,
         opened={grid.columns: "pair-{}-{}".format(*_find_pair_place(grid.columns, place)) for grid in report.grids},
         names=names,
@@ -86,27 +79,13 @@ def render(report: Report) -> str:
             for i, grid in enumerate(report.grids)
         ],
         scatter=None if report.questions is None else charts.draw_scatter(report.questions),
-        predictions=[_make_prediction_row(p) for p in report.predictions],
-        marginals=_marginal_rows(report),
+        marginals=sorted(report.marginals, key=lambda m: m.upper - m.observed),  # the least explained first
         lost=None if bound is None or bound.delta is None else at_most(bound.delta, 2),
         shown=SHOWN_MARGINALS,
-        entries=_make_ledger_rows(report),
+        find_mechanism=find_mechanism,
+        format_scales=format_scales,
     )
     return page
-
-
-def _make_column_card(column: ColumnFigures, report: Report) -> dict[str, Any]:
-    drawing, height = charts.column_chart(column.name, column.bars, report.reference)
-    return {
-        "name": column.name,
-        "kind": column.kind,
-        "codes": column.codes,
-        "distance": format_share(column.distance),
-        "noise": None if column.noise is None else format_share(column.noise),
-        "chart": drawing,
-        "span": -(-(height + 74) // GRID_ROW),
-        "constant": column.constant,
-    }
 
 
 def _make_number_section(column: NumberFigures, reference: str) -> dict[str, Any]:
@@ -267,52 +246,3 @@ def _make_pair_section(
             if abs(cell.reference - cell.synth) > 5e-4
         ],
     }
-
-
-def _make_prediction_row(prediction: Prediction) -> dict[str, Any]:
-    rates = prediction.synth, prediction.real, prediction.majority
-    told = f"{prediction.target}: accuracy {rates[0]:.0%} trained on synthetic rows, {rates[1]:.0%} on real rows"
-    return {
-        "target": prediction.target,
-        "rates": [f"{rate:.1%}" for rate in rates],
-        "chart": charts.prediction_bar(*rates, told),
-    }
-
-
-def _marginal_rows(report: Report) -> list[dict[str, Any]]:
-    """Return the rows of the table of marginals, the least explained first."""
-    ordered = sorted(report.marginals, key=lambda m: m.upper - m.observed)
-    return [
-        {
-            "columns": BY.join(m.columns) or "number of rows",
-            "cells": f"{m.cells:,}",
-            "sigma": f"{m.sigma:.3g}",
-            "raw": f"{m.raw_noise:,.0f}",
-            "noise": format_share(m.noise),
-            "observed": format_share(m.observed),
-            "explained": m.explained,
-            "chart": charts.draw_noise_band(
-                m.noise,
-                m.upper,
-                m.observed,
-                f"noise explains {format_share(m.noise)}, observed {format_share(m.observed)}",
-            ),
-        }
-        for m in ordered
-    ]
-
-
-def _make_ledger_rows(report: Report) -> list[dict[str, str]]:
-    if report.ledger is None:
-        return []
-    return [
-        {
-            "question": entry["question"],
-            "noise": "none" if entry["norm"] == "none" else f"{entry['mechanism']} {format_scales(entry['scale'])}",
-            "draws": f"{entry['draws']:,}",
-            "share": f"{entry['cost'] / report.ledger['capacity']:.1%}"
-            if find_mechanism(entry["mechanism"]).is_private
-            else "unpriced",
-        }
-        for entry in report.ledger["entries"]
-    ]

@@ -1,8 +1,12 @@
 """Texts of the report's summary: formatted figures, and headlines with their explanations."""
 
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache, partial
+from importlib.resources import files
 from statistics import median
+from typing import Any
 
 from weft.display import format_count
 from weft.evaluation.metrics import Coverage
@@ -22,6 +26,8 @@ MONTHS = (
 )
 
 Figures = Mapping[tuple[str, ...], float]
+Spread = tuple[float | None, float | None, tuple[str, ...], str]
+"""Median, worst figure, the attributes with the worst figure, and a text: the last fields of a headline."""
 
 
 def format_share(share: float) -> str:
@@ -73,76 +79,48 @@ def against_real(
     predictions: Sequence[Prediction],
 ) -> tuple[Headline, ...]:
     """Return the five headlines of the private edition."""
+    write = partial(_write_headline, "private")
     single: Figures = {(column.name,): column.distance for column in columns}
     joint: Figures = {pair.columns: pair.distance for pair in pairs if pair.distance is not None}
     rare, gone = values  # values that share a code are counted by themselves
     each = {c: (f, r + gone.get(c[0], (0, 0))[1]) for c, r, f in zip(rare.cliques, rare.rare, rare.found, strict=True)}
     kept = {c: 1 - f / r for c, (f, r) in each.items() if r}
     one, two = _compute_mean(list(single.values())), _compute_mean(list(joint.values()))
-    found, all_rare = (int(sum(counts)) for counts in zip(*each.values(), strict=True))
+    found, every = (int(sum(counts)) for counts in zip(*each.values(), strict=True))
+    share, off = found / every if every else 1.0, format_share(questions.error)
+    said, warned = _summarise_agreement(single), _warn_constant_columns(columns)
     return (
-        Headline(
-            "Single columns",
-            f"{format_share(1 - one)} alike",
-            1 - one,
-            f"On average, {format_share(one)} of the rows would have to change their value in a column to reproduce "
-            f"its private distribution exactly.{_warn_constant_columns(columns)}",
-            *_summarise_agreement(single),
-        ),
-        Headline(
-            "Pairs of columns",
-            f"{format_share(1 - two)} alike",
-            1 - two,
-            f"The same for two attributes together: {format_share(two)} of the rows would have to change. Lost "
-            "relations increase this share.",
-            *_summarise_agreement(joint),
-        ),
-        Headline(
-            "Counting questions",
-            f"off by {format_share(questions.error)}",
-            questions.error,
-            f"Over {questions.count:,} random range queries on three attributes, the count in the synthetic table is "
-            f"off by {format_share(questions.error)} of all rows on average.",
-            *_summarise_range_queries(questions),
-        ),
-        Headline(
-            "Rare values",
-            f"{format_share(found / all_rare if all_rare else 1.0)} kept",
-            found / all_rare if all_rare else 1.0,
-            f"{found:,} of the {all_rare:,} values that occur in at most 1% of the private rows still occur. Noise "
-            "affects rare values first."
-            if all_rare
-            else "Every value of the private table occurs in more than 1% of its rows.",
-            *_summarise_agreement(kept, "kept"),
-        ),
+        write("columns", f"{format_share(1 - one)} alike", 1 - one, said, share=format_share(one), constant=warned),
+        write("pairs", f"{format_share(1 - two)} alike", 1 - two, _summarise_agreement(joint), share=format_share(two)),
+        write("questions", f"off by {off}", questions.error, _summarise_range_queries(questions), share=off,
+              count=questions.count),
+        write("rare" if every else "common", f"{format_share(share)} kept", share, _summarise_agreement(kept, "kept"),
+              found=found, rare=every),
         _summarise_predictions(predictions) if predictions else _summarise_relations(pairs),
-    )
+    )  # fmt: skip
+
+
+def _write_headline(edition: str, key: str, figure: str, value: float, spread: Spread | None, **told: Any) -> Headline:
+    """Return a headline with its explanation, which names the figures `told`."""
+    texts = _read_texts()[edition][key]
+    return Headline(texts["name"], figure, value, texts["meaning"].format(**told), *(spread or ()))
+
+
+@lru_cache
+def _read_texts() -> dict[str, dict[str, dict[str, str]]]:
+    return tomllib.loads((files(__package__) / "headlines.toml").read_text(encoding="utf-8"))
 
 
 def _summarise_predictions(predictions: Sequence[Prediction]) -> Headline:
-    synth, real, majority = (
-        _compute_mean([getattr(p, which) for p in predictions]) for which in ("synth", "real", "majority")
-    )
-    return Headline(
-        "Predictions",
-        f"{synth:.0%} accuracy",
-        synth,
-        f"Classifiers trained on synthetic rows reach an accuracy of {synth:.0%} on real rows. Trained on real rows, "
-        f"they reach {real:.0%}; always predicting the most frequent value gives {majority:.0%}.",
-        *_summarise_prediction_loss(predictions),
-    )
+    told = {name: _compute_mean([getattr(p, name) for p in predictions]) for name in ("synth", "real", "majority")}
+    spread, accuracy = _summarise_prediction_loss(predictions), told["synth"]
+    return _write_headline("private", "predictions", f"{accuracy:.0%} accuracy", accuracy, spread, **told)
 
 
 def _summarise_relations(pairs: Sequence[PairFigures]) -> Headline:
     changes: Figures = {pair.columns: abs(pair.change) for pair in pairs}
-    change = _compute_mean(list(changes.values()))
-    return Headline(
-        "Relations",
-        f"{change:.3f} changed",
-        change,
-        "Mean absolute change of Cramer's V over all pairs, from 0 (independent) to 1 (one determines the other).",
-        *_summarise_distances(changes, "{:.3f}".format),
-    )
+    change, spread = _compute_mean(list(changes.values())), _summarise_distances(changes, "{:.3f}".format)
+    return _write_headline("private", "relations", f"{change:.3f} changed", change, spread)
 
 
 def against_model(
@@ -153,55 +131,22 @@ def against_model(
     values: int,
 ) -> tuple[Headline, ...]:
     """Return the five headlines of the releasable edition."""
+    write = partial(_write_headline, "releasable")
     asked = sum(pair.measured for pair in pairs)
-    noise = _compute_mean([column.noise for column in columns if column.noise is not None])
-    joint = [m for m in marginals if len(m.columns) > 1] or list(marginals)
-    follows = _compute_mean([column.distance for column in columns])
+    alone: Figures = {(column.name,): column.noise for column in columns if column.noise is not None}
+    several = [m for m in marginals if len(m.columns) > 1]
+    joint: Figures = {m.columns: m.noise for m in several or marginals}
+    noise, spread = _compute_mean(list(alone.values())), _summarise_distances(alone, format_share)
+    together, follows = _compute_mean(list(joint.values())), _compute_mean([column.distance for column in columns])
+    near = _summarise_agreement({(column.name,): column.distance for column in columns})
     return (
-        Headline(
-            "Noise in a column",
-            format_share(noise),
-            noise,
-            f"The privacy noise alone is expected to misplace {format_share(noise)} of the rows of a column, compared "
-            "with the private table.",
-            *_summarise_distances({(c.name,): c.noise for c in columns if c.noise is not None}, format_share),
-        ),
-        Headline(
-            "Noise in a marginal",
-            format_share(_compute_mean([m.noise for m in joint])),
-            _compute_mean([m.noise for m in joint]),
-            f"The same for the {format_count(len(joint), 'measured marginal')} over several attributes."
-            if any(len(m.columns) > 1 for m in marginals)
-            else "Only one-way marginals were measured.",
-            *_summarise_distances({m.columns: m.noise for m in joint}, format_share),
-        ),
-        Headline(
-            "Pairs measured",
-            f"{asked:,} of {len(pairs):,}",
-            asked / len(pairs) if pairs else 0.0,
-            "Attribute pairs that a measured marginal contains. Relations between other attributes are preserved only "
-            "as far as they follow from these.",
-        ),
-        Headline(
-            "Rows and model",
-            f"{format_share(1 - follows)} alike",
-            1 - follows,
-            f"The synthetic rows follow the noisy model: on average, {format_share(follows)} of them would have to "
-            "change their value in a column to match it exactly.",
-            *_summarise_agreement({(column.name,): column.distance for column in columns}),
-        ),
-        Headline(
-            "Values lost in noise",
-            f"{drowned:,} of {values:,}",
-            drowned / values if values else 0.0,
-            "Values and bins so rare that noise alone can explain their counts. Whether they occur, and how often, "
-            "carries no information.",
-        ),
-    )
-
-
-Spread = tuple[float | None, float | None, tuple[str, ...], str]
-"""Median, worst figure, the attributes with the worst figure, and a text: the last fields of a headline."""
+        write("columns", format_share(noise), noise, spread, share=format_share(noise)),
+        write("marginals" if several else "one_way", format_share(together), together,
+              _summarise_distances(joint, format_share), measured=format_count(len(several), "measured marginal")),
+        write("pairs", f"{asked:,} of {len(pairs):,}", asked / len(pairs) if pairs else 0.0, None),
+        write("rows", f"{format_share(1 - follows)} alike", 1 - follows, near, share=format_share(follows)),
+        write("lost", f"{drowned:,} of {values:,}", drowned / values if values else 0.0, None),
+    )  # fmt: skip
 
 
 def _summarise_distances(figures: Figures, write: Callable[[float], str]) -> Spread:

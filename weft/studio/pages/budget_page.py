@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,13 +12,14 @@ from pydantic import BaseModel, Field
 
 from weft.errors import BudgetError, WeftError
 from weft.methods import AUTO, METHODS
-from weft.privacy import Adjacency, Budget, Lifetime
+from weft.privacy import Adjacency, Budget, Lifetime, Run
 from weft.privacy.filters import find_affordable_epsilon
+from weft.privacy.ledger import sum_earlier_runs
 from weft.schema import Schema
 from weft.studio import column_editor as c
 from weft.studio import command_text as spoken
 from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
-from weft.studio.pages.run_page import list_spent_budgets, start_run
+from weft.studio.pages.run_page import list_charged_runs, start_run, sum_spent_budgets
 from weft.studio.workspace import Table
 from weft.synthesis.discovery import SHARE, rows_needed
 
@@ -76,9 +78,12 @@ def lifetime(
         if file.strip():
             Lifetime(file.strip()).state()
             table.change(budget=file.strip())
+        elif studio.jobs.busy(table.folder):  # its cost is not known yet
+            raise BudgetError("a run of this table is active: wait for it, or cancel it first")
         elif not table.facts.budget:
             place = table.folder / spoken.BUDGET
-            Lifetime.create(place, Budget(epsilon=epsilon, delta=delta), table=table.facts.name)
+            total, earlier = Budget(epsilon=epsilon, delta=delta), _find_earlier_cost(list_charged_runs(table))
+            Lifetime.create(place, total, table=table.facts.name, earlier=earlier)
             table.change(budget=spoken.BUDGET)
     except WeftError as error:
         return _render_budget_page(studio, table, str(error), 400)
@@ -87,7 +92,7 @@ def lifetime(
 
 def _render_budget_page(studio: Studio, table: Table, wrong: str = "", status: int = 200) -> HTMLResponse:
     text = table.schema.read_text(encoding="utf-8")
-    fault = c.find_schema_fault(text, table.folder)
+    fault, runs = c.find_schema_fault(text, table.folder), list_charged_runs(table)
     schema = None if fault else c.read_schema(text, table.folder)
     # Columns that discovery has to find, or tables that have such columns.
     unknown = () if schema is None else schema.unknown if isinstance(schema, Schema) else schema.incomplete
@@ -111,7 +116,8 @@ def _render_budget_page(studio: Studio, table: Table, wrong: str = "", status: i
         plan=plan,
         curve=json.dumps(plan.get("curve", [])),
         lifetime=_read_lifetime(table),
-        spent=list_spent_budgets(table),
+        spent=sum_spent_budgets(runs),
+        earlier=_find_earlier_cost(runs),
         said=spoken.write_synth_command(table, "NNN"),
         said_plan=spoken.write_plan_command(table),
     )
@@ -132,6 +138,13 @@ def _make_plan_key(table: Table) -> str:
     return hashlib.sha256(repr((text, facts.rows, facts.delta, facts.method)).encode()).hexdigest()[:16]
 
 
+def _find_earlier_cost(runs: list[Run]) -> dict[str, Any] | None:
+    """Return what earlier runs cost together; None if there are none, or if their costs do not add up."""
+    with suppress(WeftError):
+        return sum_earlier_runs(runs) if runs else None
+    return None
+
+
 def _read_lifetime(table: Table) -> dict[str, Any] | None:
     if not table.facts.budget:
         return None
@@ -141,9 +154,8 @@ def _read_lifetime(table: Table) -> dict[str, Any] | None:
         return {"wrong": str(error)}
     return {
         "wrong": "",
-        "file": table.facts.budget,
+        "facts": {"earlier": None} | dict(state.facts),
         "epsilon": state.budget.epsilon,
-        "delta": state.budget.delta,
         "spent": state.spent / state.capacity,
         "left": state.left / state.capacity,
         "affordable": find_affordable_epsilon(state.left, state.budget, state.filter, state.filter),

@@ -22,13 +22,14 @@ from fastapi.responses import FileResponse, HTMLResponse, Response
 from weft.errors import DataError, SchemaError, WeftError
 from weft.io.formats import replace_ending
 from weft.privacy import Budget, read_journal
+from weft.privacy import Run as JournalRun
 from weft.studio import column_editor as c
 from weft.studio import command_text as spoken
 from weft.studio.access import REPORT_POLICY
 from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
 from weft.studio.jobs import Job, Started, make_program_words
 from weft.studio.workspace import LIFETIME, Table, list_records, read_json
-from weft.synthesis.verdicts import GRADES
+from weft.synthesis.verdicts import GRADES, summarise_grades
 
 router = APIRouter()
 SHOWN = 10
@@ -43,20 +44,9 @@ RELEASED = re.compile(
 
 The figures of the releasable report are computed from the release alone, like its page. The journal identifies the
 private table and lists interrupted runs; the card contains the released ledger."""
-WHAT = {
-    spoken.SYNTHETIC: "the synthetic table",
-    ".csv": "more synthetic rows",
-    ".card.md": "the card: contents and guarantee, to read",
-    ".card.json": "the card, for programs",
-    ".schema.toml": "the discovered schema of the columns",
-    spoken.MODEL: "the model: generates more rows and answers queries",
-    spoken.PRIVATE_REPORT: "the report that compares with the private table",
-    spoken.PUBLIC_REPORT: "the report for data users",
-    ".json": "the figures of a report",
-    ".ledger.jsonl": "the journal: every query and its cost",
-    ".checkpoint": "the checkpoint of an interrupted run",
-}
 PRIVATE_FIGURES = spoken.PRIVATE_REPORT.replace(".html", ".json")
+INDEX = "index"
+"""Page that a report on several tables begins with."""
 REPORTS = {"private": spoken.PRIVATE_REPORT, "releasable": spoken.PUBLIC_REPORT}
 
 
@@ -119,7 +109,9 @@ def cancel(studio: TheStudio, table: TheTable, number: str) -> Response:
 def history(studio: TheStudio, table: TheTable) -> HTMLResponse:
     """List the runs of a table with their costs."""
     runs = [_make_shown_run(studio, table, number) for number in table.runs()]
-    return studio.page("history", table=table, step="history", runs=runs, spent=list_spent_budgets(table))
+    return studio.page(
+        "history", table=table, step="history", runs=runs, spent=sum_spent_budgets(list_charged_runs(table))
+    )
 
 
 def job_folder(table: Table, number: str) -> Path:
@@ -133,14 +125,18 @@ def card_of(table: Table, number: str) -> dict[str, Any]:
     return dict(read_json(replace_ending(place, ".card.json")) or {})
 
 
-def list_spent_budgets(table: Table) -> float:
-    """Return the sum of the budgets of all runs that queried the rows, by their journals, including failed ones.
-
-    An interrupted run counts with its whole budget: its remaining queries would have depended on earlier measurements.
-    """
+def list_charged_runs(table: Table) -> list[JournalRun]:
+    """Return all runs that queried the rows, by their journals, including failed ones and searches."""
     journals = [path for path in list_records(table.folder) if path.name != LIFETIME]
-    asked = [run for path in journals for run in read_journal(path) if run.charges]
-    return math.fsum(Budget.from_dict(run.header["budget"]).nominal() for run in asked)
+    return [run for path in journals for run in read_journal(path) if run.charges]
+
+
+def sum_spent_budgets(runs: list[JournalRun]) -> float:
+    """Return the sum of the budgets of runs; an interrupted one counts with all of it.
+
+    Its remaining queries would have depended on earlier measurements.
+    """
+    return math.fsum(Budget.from_dict(run.header["budget"]).nominal() for run in runs)
 
 
 def _make_shown_run(studio: Studio, table: Table, number: str) -> RunShown:
@@ -184,12 +180,19 @@ def compare(studio: TheStudio, table: TheTable, run: Annotated[list[str] | None,
 
 
 @router.get("/t/{table}/runs/{number}/report/{edition}")
-def report(table: TheTable, number: str, edition: Literal["private", "releasable"]) -> Response:
-    """Return a report for a sandboxed frame."""
-    page = table.run(number) / REPORTS[edition]
+def report(table: TheTable, number: str, edition: Literal["private", "releasable"], part: str = "") -> Response:
+    """Return a report for a sandboxed frame, or a page of a report on several tables."""
+    page = list_report_pages(table, number).get(part, table.run(number) / REPORTS[edition])
     if not page.is_file():
         raise DataError("this report does not exist yet")
-    return FileResponse(page, headers={"content-security-policy": REPORT_POLICY}, media_type="text/html")
+    text = re.sub(r'<a href="[^"#]*">(.*?)</a>', r"\1", page.read_text(encoding="utf-8"))  # its frame may not leave it
+    return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
+
+
+def list_report_pages(table: Table, number: str) -> dict[str, Path]:
+    """Return the pages of a private report on related tables or histories, the one on all of them first."""
+    pages = sorted((table.run(number) / spoken.PRIVATE_PAGES).glob("*.html"), key=lambda page: page.stem != INDEX)
+    return {page.stem: page for page in pages}
 
 
 @router.get("/t/{table}/runs/{number}/files/{name}")
@@ -313,6 +316,7 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
     shown = [(name, *_read_first_rows(path)) for name, path in (places or {"": folder / spoken.SYNTHETIC}).items()]
     more = sorted(path.name for path in files if path.name.startswith("more-") and path.suffix == ".csv")
     jobs = {name: studio.jobs.job(folder / f"{name}-job") for name in ("more", "reports", "evidence")}
+    pages, wanted = list(list_report_pages(table, number)), spoken.write_report_commands(table, number).words
     return studio.page(
         "result",
         table=table,
@@ -324,14 +328,17 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
         shown=shown if card else [],
         countable=[] if table.released_apart else _list_countable_columns(table, folder, shown[0][1]),
         made=more,
-        files=[
-            (path.name, _describe_file(path), path.stat().st_size, stays_with_curator(path))
-            for path in files
-            if path.parent.name != spoken.EVIDENCE
-        ],
-        reports=[edition for edition, name in REPORTS.items() if (folder / name).is_file()],
+        files=[path for path in files if path.parent.name != spoken.EVIDENCE],
+        stays=stays_with_curator,
+        reports=["private"] if pages else [edition for edition, name in REPORTS.items() if (folder / name).is_file()],
+        pages=pages,
+        unreported=bool(card)
+        and not pages
+        and len(wanted) > sum((folder / name).is_file() for name in REPORTS.values()),
         verdicts=verdicts,
         grades=_count_grades(verdicts),
+        overall=summarise_grades([verdict[1] for verdict in verdicts]),
+        private_overall=summarise_grades([private["grade"] for *_, private in verdicts if private]),
         troubled=any(verdict[1] != GRADES[0] for verdict in verdicts),
         compared=any(verdict[3] for verdict in verdicts),
         found=_list_filled_columns(table, folder / spoken.FOUND_BY_RUN),
@@ -340,12 +347,6 @@ def _render_result_page(studio: Studio, table: Table, number: str) -> HTMLRespon
         said=spoken.Spoken(job.words, spoken.write_synth_command(table, number).python) if job else None,
         cancel=f"/t/{table.id}/runs/{number}/cancel",
     )
-
-
-def _describe_file(path: Path) -> str:
-    if path.parent.name == spoken.RELEASED and path.suffix == ".csv":
-        return "a synthetic table"
-    return next((said for ending, said in WHAT.items() if path.name.endswith(ending)), "")
 
 
 def _list_countable_columns(table: Table, folder: Path, names: list[str]) -> list[str]:
@@ -358,11 +359,11 @@ def _list_countable_columns(table: Table, folder: Path, names: list[str]) -> lis
 
 def _list_verdicts(card: Mapping[str, Any], folder: Path) -> list[tuple[str, str, list[str], Any]]:
     """Return the verdict on each column, the worst first: from the card, and PRIVATE, from the curator's report."""
-    private = read_json(folder / PRIVATE_FIGURES) or {}
-    compared = {verdict["column"]: verdict for verdict in private.get("verdicts", ())}
     listed = {"": card.get("columns", ())} if "tables" not in card else card["tables"]
     several, made = len(listed) > 1, []
     for table, entry in listed.items():
+        figures = folder / spoken.PRIVATE_PAGES / f"{table}.json" if table else folder / PRIVATE_FIGURES
+        compared = {verdict["column"]: verdict for verdict in (read_json(figures) or {}).get("verdicts", ())}
         for each in entry if table == "" else entry.get("columns", ()):
             if "verdict" in each:
                 name = f"{table}.{each['name']}" if several else each["name"]

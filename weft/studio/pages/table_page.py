@@ -15,7 +15,7 @@ from weft.curator import PrivateTable
 from weft.errors import DataError, SchemaError, WeftError
 from weft.hospital import hospital, hospital_database, hospital_database_schema, hospital_schema
 from weft.studio.app import Studio, TheStudio, TheTable, redirect_to
-from weft.studio.column_editor import find_schema_fault, first_schema, set_protected_column
+from weft.studio.column_editor import find_schema_fault, first_schema, list_foreign_keys, set_protected_column
 from weft.studio.workspace import Table, write_small_file
 from weft.synthesis.discovery import possible_units
 
@@ -225,7 +225,7 @@ def change_links(text: str, form: Mapping[str, str]) -> str:
     keys = {name: form.get(f"key-{number}", "") for number, name in enumerate(names)}
     for number, (name, entry) in enumerate(document["tables"].items()):
         public = [other for other in names if document["tables"][other].get("public")]
-        links = {column: to for column, to in _links(entry).items() if to.partition(".")[0] in public}
+        links = {column: to for column, to in list_foreign_keys(entry).items() if to.partition(".")[0] in public}
         column, parent = form.get(f"link-{number}", ""), form.get(f"parent-{number}", "")
         most = form.get(f"most-{number}", "").strip()
         if bool(column) != bool(parent):
@@ -250,7 +250,7 @@ def list_tables(text: str, tables: Names) -> list[TableShown]:
     entries = _parse(text)["tables"]
     links = {}
     for name, entry in entries.items():
-        found = [(column, target.partition(".")[0]) for column, target in _links(entry).items()]
+        found = [(column, target.partition(".")[0]) for column, target in list_foreign_keys(entry).items()]
         links[name] = next((link for link in found if not entries.get(link[1], {}).get("public")), ("", ""))
     made, filled = [], dict[int, int]()
     for name, entry in entries.items():
@@ -270,14 +270,6 @@ def read_root(text: str) -> str:
     document = _parse(text)
     key = document["tables"].get(document.get("root"), {}).get("key")
     return f"{document['root']}.{key}" if key else ""
-
-
-def _links(entry: Mapping[str, Any]) -> dict[str, str]:
-    given = entry.get("foreign_keys", {})
-    if isinstance(given, Mapping):
-        return dict(given)
-    pairs = (str(each).partition("->") for each in given)
-    return {column.strip(): target.strip() for column, _, target in pairs}
 
 
 def _parse(text: str) -> dict[str, Any]:

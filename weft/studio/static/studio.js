@@ -21,11 +21,28 @@ async function follow(box) {
   }
 }
 
-function kinds(form) {
-  const choose = form.elements.kind;
-  const show = () => each(form, "[data-for]", (field) => { field.hidden = !field.dataset.for.split(" ").includes(choose.value); });
+function kinds(column) {
+  const choose = column.querySelector("select");
+  const show = () => each(column, "[data-for]", (field) => { field.hidden = !field.dataset.for.split(" ").includes(choose.value); });
   choose.addEventListener("change", show);
   show();
+}
+
+function fill(part) { // the form of a column is loaded when its details are opened
+  const details = part.closest("details");
+  const load = async () => {
+    if (!details.open || !part.isConnected) return;
+    try {
+      const got = await fetch(part.dataset.part, { credentials: "same-origin" });
+      if (!got.ok || !part.isConnected) return;
+      const shown = document.createElement("template");
+      shown.innerHTML = await got.text();
+      ready(shown.content);
+      part.replaceWith(shown.content);
+    } catch { /* its link remains */ }
+  };
+  details.addEventListener("toggle", load);
+  load();
 }
 
 function number(value) { return Number(value.toPrecision(2)); }
@@ -145,6 +162,7 @@ async function into(form, event) {
 function ready(root) {
   each(root, "[data-poll]", follow);
   each(root, "[data-kinds]", kinds);
+  each(root, "[data-part]", fill);
   each(root, "[data-budget]", budget);
   each(root, "[data-drop]", drop);
   each(root, "[data-copy]", (button) => button.addEventListener("click", async () => {
