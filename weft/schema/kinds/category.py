@@ -117,6 +117,7 @@ class Category(Column):
 
     kind: ClassVar[str] = "category"
     policies: ClassVar[tuple[str, ...]] = ("refuse", "other")
+    outside_remedy = 'a value is not listed in the schema. Add it to values, or declare other = "..."'
     flipped: ClassVar[tuple[str, ...]] = ("values", "missing")
 
     def __post_init__(self) -> None:
@@ -166,11 +167,6 @@ class Category(Column):
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Return the values as labels."""
         return [make_single_label(str(value), "value") for value in self.values]
-
-    @property
-    def outside_remedy(self) -> str:
-        """Error text and remedy for a value that is not listed."""
-        return 'a value is not listed in the schema. Add it to values, or declare other = "..."'
 
     @property
     def listed(self) -> tuple[Scalar, ...]:

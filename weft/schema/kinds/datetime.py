@@ -20,7 +20,7 @@ from weft.schema.kinds.draft_facts import MAX_CATEGORY_INTEGERS, ColumnEvidence,
 from weft.schema.kinds.integer import common_step
 from weft.schema.kinds.kind import Column, ColumnError, Label
 from weft.schema.kinds.numeric_bins import BinnedColumn, Bins, GridCoder, Scale
-from weft.schema.kinds.time_bins import Spans, span_grid
+from weft.schema.kinds.time_bins import TIME_REMEDY, Spans, span_grid
 from weft.values.bins import EACH_CODE, BinGrid, equal_width
 from weft.values.storage import Carrier, Dates64, DayNumbers, Integers
 from weft.values.text_columns import TextMoments
@@ -140,6 +140,7 @@ class Datetime(BinnedColumn):
 
     kind: ClassVar[str] = "datetime"
     rounded: ClassVar[bool] = False
+    outside_remedy = TIME_REMEDY
     flipped: ClassVar[tuple[str, ...]] = ("range", "step", "format", "missing", "outside")
 
     def __post_init__(self) -> None:
@@ -224,11 +225,6 @@ class Datetime(BinnedColumn):
     def _numbers(self) -> bool:
         """Whether the schema declares that values are stored as integers."""
         return self.format in EPOCHS or (self.type is not None and pa.types.is_integer(self.arrow_type()))
-
-    @property
-    def outside_remedy(self) -> str:
-        """Error text and remedy for a value outside the range or between two steps."""
-        return 'a value lies outside the schema. Widen range, refine step, add it to special, or set outside = "clip"'
 
     def plain_type(self) -> pa.DataType:
         """Return text if a format is declared, dates for plain dates, otherwise timestamps that fit the step."""

@@ -39,6 +39,7 @@ class BinnedColumn(Column):
     """Base column: range, edges and special then describe the difference from it, which is encoded instead."""
 
     policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
+    outside_remedy = 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
     rounded: ClassVar[bool] = True
     """Whether values are often rounded to multiples of 5, 10, 100, ..."""
 
@@ -92,11 +93,6 @@ class BinnedColumn(Column):
         """Lowest and highest possible value."""
         outer = self.range or self.edges or ()
         return outer[0], outer[-1]
-
-    @property
-    def outside_remedy(self) -> str:
-        """Error text and remedy for an invalid value."""
-        return 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
 
     @property
     def made_from(self) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ from weft.schema.kinds.numeric_bins import BinnedColumn, Bins, fine_grid
 from weft.values.bins import EACH_CODE, BinGrid, equal_width, span_cuts, span_levels
 from weft.values.timestamps import parse_step
 
+TIME_REMEDY = 'a value lies outside the schema. Widen range, refine step, add it to special, or set outside = "clip"'
+
 
 @dataclass(frozen=True)
 class Spans:

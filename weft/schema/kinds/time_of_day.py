@@ -31,6 +31,7 @@ class Time(Spanned):
     """Format of a text column, as for strptime, such as "%H:%M"."""
 
     kind: ClassVar[str] = "time"
+    outside_remedy = 'a value lies outside the schema. Widen range, refine step, or set outside = "clip"'
     flipped: ClassVar[tuple[str, ...]] = ("range", "step", "format", "missing", "outside")
 
     def __post_init__(self) -> None:
@@ -65,11 +66,6 @@ class Time(Spanned):
     def text_format(self) -> str | None:
         """Declared format of text."""
         return self.format
-
-    @property
-    def outside_remedy(self) -> str:
-        """Error text and remedy for a value outside the range or between two steps."""
-        return 'a value lies outside the schema. Widen range, refine step, or set outside = "clip"'
 
     def plain_type(self) -> pa.DataType:
         """Return text if a format is declared, otherwise a time type that fits the step."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.schema.rules.column_values import Mask, Values
-from weft.schema.rules.implications import Clause, Implication, MissingWhen
+from weft.schema.rules.implications import ClauseRule
 from weft.schema.rules.order import Ordered
 from weft.schema.rules.rule import Readers, Rule, RuleError
 
@@ -119,9 +119,9 @@ def _validate_rules(columns: Sequence[str], members: Sequence[tuple[int, Rule]],
     if not found.size:
         raise RuleError(f"{which}: no combination of {', '.join(columns)} is possible; change one", None, last)
     for index, rule in members:
-        if not isinstance(rule, Implication | MissingWhen):
+        if not isinstance(rule, ClauseRule):
             continue
-        clause: Clause = rule.clause
+        clause = rule.clause
         met = clause.applies(expand_cell_values(columns, found.shape, clause.columns, readers))
         if not (met & found.possible).any():
             raise RuleError(f"{which}: no row can meet the when of rule {index + 1}; change one", "when", index)
