@@ -52,12 +52,8 @@ class NumberArray:
 
     def __mul__(self, other: NumberArray) -> NumberArray:
         missing = self.missing | other.missing
-        fits = (
-            self.unit is not None
-            and other.unit is not None
-            and _find_largest_magnitude(self.whole) * _find_largest_magnitude(other.whole) < _ROOM
-        )
-        if fits and self.unit is not None and other.unit is not None:
+        largest = _find_largest_magnitude(self.whole) * _find_largest_magnitude(other.whole)
+        if self.unit is not None and other.unit is not None and largest < _ROOM:
             return NumberArray(self.whole * other.whole, self.unit * other.unit, missing)
         return NumberArray(self.floats() * other.floats(), None, missing)
 

@@ -30,7 +30,6 @@ from weft.schema.kinds.formula import (
     evaluate_formula,
     list_formula_names,
     make_number_reader,
-    moment_unit,
     parse_formula,
     piece_interval,
     piece_reader,
@@ -43,7 +42,7 @@ from weft.schema.kinds.numeric_bins import small_decimal
 from weft.values.arithmetic import Interval, NumberArray
 from weft.values.storage import decimal_array, decode_dictionary, write_floats
 from weft.values.text_numbers import is_text
-from weft.values.timestamps import DAY
+from weft.values.timestamps import DAY, moment_unit
 
 _EACH = 10_000  # maximum size of an integer range that a map must list completely
 
