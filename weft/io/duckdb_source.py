@@ -24,9 +24,11 @@ from typing import Any
 import pyarrow as pa
 
 from weft.errors import DataError
+from weft.io.addresses import QUERY
 from weft.io.byte_stream import decompress
 from weft.io.csv_scan import Checked
 from weft.io.reader import Batches, Reader
+from weft.io.table_addresses import quote_name
 from weft.schema import Schema
 
 # Operators that are allowed in a query plan: each row must be computed from one row.
@@ -266,9 +268,6 @@ def _list_matching_files(cursor: Any, patterns: Sequence[str]) -> list[Path]:
     return [Path(file) for file in found]
 
 
-_QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
-
-
 def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader:
     """Open `path.db?table=name`, `path.db?query=SELECT ...`, or a bare `SELECT ... FROM 'files*.parquet'`.
 
@@ -294,7 +293,7 @@ def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader
     def start(columns: Sequence[str]) -> Batches:
         seen = 0
         with _explain_duckdb_errors(name, duckdb):
-            asked = connection.cursor().sql(query).select(*map(_quote_identifier, columns))
+            asked = connection.cursor().sql(query).select(*map(quote_name, columns))
             for batch in asked.to_arrow_reader(batch_rows):
                 seen += batch.num_rows
                 yield batch, seen / rows if rows else None
@@ -304,19 +303,15 @@ def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader
 
 def _parse_address(address: str) -> tuple[str, str, bool]:
     """Return the database, the query, and whether it selects a whole table."""
-    if _QUERY.match(address):
+    if QUERY.match(address):
         return "", address.strip().rstrip(";"), False
     path, _, question = address.partition("?")
     key, _, value = question.partition("=")
     if key == "table" and value:
-        return path, "FROM " + ".".join(map(_quote_identifier, value.split("."))), True
+        return path, "FROM " + ".".join(map(quote_name, value.split("."))), True
     if key == "query" and value:
         return path, value.strip().rstrip(";"), False
     raise DataError(f"duckdb:{path} names no table or query; add ?table=NAME or ?query=SELECT ...")
-
-
-def _quote_identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager

@@ -238,8 +238,9 @@ def classify_texts(data, offsets, valid):  # type: ignore[no-untyped-def]
     return out
 
 
-MARKERS = tuple(
-    ["?", "NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "-", "--", ".", "*", "missing", "Missing"]
+MARKERS = (
+    *("?", "NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "-", "--", ".", "*"),
+    *("missing", "Missing"),
 )
 """Words commonly used for missing values."""
 

@@ -112,6 +112,24 @@ class AttributePart(Protocol):
         ...
 
 
+class ComputedPart:
+    """Base class of parts of computed columns: no attribute, and nothing read from rows."""
+
+    def __init__(self, name: str, needs: tuple[str, ...]) -> None:
+        self.columns = (name,)
+        self.reads: tuple[str, ...] = ()
+        self.needs = needs
+        self.domain = Domain((), ())
+
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Return no labels: there is no attribute."""
+        return []
+
+    def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
+        """Return no codes: there is no attribute."""
+        return []
+
+
 class Single:
     """A column that is encoded as one attribute."""
 

@@ -212,7 +212,25 @@ def fine_grid(
     return FineGrid(cells, np.append(round_, np.zeros(apart, np.int64)), np.append(held, np.ones(apart)))
 
 
-class GridCoder:
+class PlacedCoder:
+    """Base class of coders that place values in bins, and apply the policies of a column to the others."""
+
+    _clip: bool
+    _outcomes: Policies
+
+    def encode(self, array: pa.Array) -> NDArray[np.int64]:
+        """Return the code of each value."""
+        return self._outcomes.settle(*self._locate(array, self._clip))
+
+    def fits(self, array: pa.Array) -> NDArray[np.bool_]:
+        """Return which values are in the range or special."""
+        return self._outcomes.fits(*self._locate(array, clip=False))
+
+    def _locate(self, array: pa.Array, clip: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        raise NotImplementedError
+
+
+class GridCoder(PlacedCoder):
     """Coder of values that their type stores as exact integers."""
 
     def __init__(self, column: BinnedColumn, grid: BinGrid, carrier: Carrier) -> None:
@@ -222,14 +240,6 @@ class GridCoder:
         self._clip = column.outside == "clip"
         self._outcomes = Policies(column, grid.size)
         self.size = self._outcomes.size
-
-    def encode(self, array: pa.Array) -> NDArray[np.int64]:
-        """Return the code of each value."""
-        return self._outcomes.settle(*self._locate(array, self._clip))
-
-    def fits(self, array: pa.Array) -> NDArray[np.bool_]:
-        """Return which values are in the range or special."""
-        return self._outcomes.fits(*self._locate(array, clip=False))
 
     def _locate(self, array: pa.Array, clip: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         reading = self._carrier.read(array)
