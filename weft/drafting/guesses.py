@@ -122,18 +122,13 @@ def _try_reading(
 ) -> Iterator[TextReading]:
     """Yield the column as read by `read`, if all words fit or the others can be markers of missing values."""
     odd = words.filter(pa.array(~fits))
-    if not fits.any() or (len(odd) and not _may_be_markers(odd, counts, fits)):
+    few = len(odd) <= _MAX_MARKERS and int(fits.sum()) >= _NUMBERS_EACH * len(odd)
+    likely = _find_usual_markers(odd).all() or (few and 2 * counts[fits].sum() > counts.sum())
+    if not fits.any() or not likely:
         return
     made = read(_blank_markers(column, odd))
     if made is not None:
         yield TextReading(made, _list_markers(odd), told)
-
-
-def _may_be_markers(odd: pa.Array, counts: NDArray[np.int64], fits: Mask) -> bool:
-    if _find_usual_markers(odd).all():
-        return True
-    few = len(odd) <= _MAX_MARKERS and int(fits.sum()) >= _NUMBERS_EACH * len(odd)
-    return bool(few and 2 * counts[fits].sum() > counts.sum())
 
 
 def _find_usual_markers(words: pa.Array) -> Mask:

@@ -77,7 +77,10 @@ def read_instants(words: pa.Array, wanted: pa.DataType, forms: Sequence[str], *,
         away, shifted = _parse_offsets(offset)
         if zone is not None:
             naive = pc.equal(offset, "").fill_null(True).to_numpy(zero_copy_only=False)
-            seconds = np.where(naive, _from_clock(moments, zone), seconds - away)
+            if zone.upper() not in _UTC:  # an ambiguous or nonexistent time gives the earliest one
+                local = pc.assume_timezone(moments, zone, ambiguous="earliest", nonexistent="earliest")
+                seconds = np.where(naive, _extract_seconds(local), seconds)
+            seconds = np.where(naive, seconds, seconds - away)
     unreadable = missing_of(moments) & ~missing
     if zone is None:
         unreadable |= shifted & ~missing
@@ -106,13 +109,6 @@ def _parse_offsets(zones: pa.Array) -> tuple[NDArray[np.int64], Mask]:
     negative = pc.equal(pc.struct_field(parts, "sign"), "-").fill_null(False).to_numpy(zero_copy_only=False)
     seconds = (hours * 60 + minutes) * 60
     return np.where(negative, -seconds, seconds), seconds != 0
-
-
-def _from_clock(moments: pa.Array, zone: str) -> NDArray[np.int64]:
-    """Convert local times of a zone to instants; an ambiguous or nonexistent time gives the earliest one."""
-    if zone.upper() in _UTC:
-        return _extract_seconds(moments)
-    return _extract_seconds(pc.assume_timezone(moments, zone, ambiguous="earliest", nonexistent="earliest"))
 
 
 _TRUE = pa.array(["true", "t", "yes", "y", "on", "1"], pa.large_string())

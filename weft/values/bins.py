@@ -413,7 +413,13 @@ class FloatBins(CodedBins):
         in_bin = codes < self.bins
         bins = self._kept[np.where(in_bin, codes, 0)]
         if self._decimals is None:
-            values = self._continuous(bins, rng)
+            low, high = self._low[bins], self._high[bins]
+            share = rng.random(len(bins))
+            # Two products cannot overflow, unlike high - low; rounding may fall outside, hence the clip.
+            drawn = np.clip(low * (1 - share) + high * share, low, high).astype(self._dtype)
+            for _ in self._special:  # replace a drawn special value by the next number; the highest is never special
+                drawn = np.where(np.isin(drawn, self._special), self._beside(drawn, np.inf), drawn)
+            values = drawn.astype(np.float64) + 0.0
         else:
             # Whole numbers below 2^53 over a power of ten below 2^63: one correctly rounded division.
             whole = self._runs.draw(bins, rng).view(np.int64)
@@ -421,16 +427,6 @@ class FloatBins(CodedBins):
         if len(self._special):
             values[~in_bin] = self._special[codes[~in_bin] - self.bins]
         return values
-
-    def _continuous(self, bins: NDArray[Any], rng: np.random.Generator) -> Floats:
-        low, high = self._low[bins], self._high[bins]
-        share = rng.random(len(bins))
-        # Two products cannot overflow, unlike high - low; rounding may fall outside, hence the clip.
-        values = np.clip(low * (1 - share) + high * share, low, high).astype(self._dtype)
-        for _ in self._special:  # replace a drawn special value by the next number; the highest is never special
-            values = np.where(np.isin(values, self._special), self._beside(values, np.inf), values)
-        wide: Floats = values.astype(np.float64)
-        return wide + 0.0
 
 
 _GRAINS = tuple(map(parse_step, ("1s", "15s", "1min", "5min", "15min", "30min", "1h", "12h", "1d", "7d")))

@@ -69,12 +69,9 @@ def write(schema: Schema, table: str) -> dict[str, Any]:
         if each.values is not None:
             whole = all(type(value) is int for value in each.values)
             # CSVW supports no list of values: write them as a pattern.
-            kind = "integer" if whole else {"base": "string", "format": "|".join(map(_escape_regex, each.values))}
+            words = ("".join(f"\\{s}" if s in r"\.^$*+?()[]{}|-" else s for s in str(value)) for value in each.values)
+            kind = "integer" if whole else {"base": "string", "format": "|".join(words)}
         elif each.low is not None and each.sort in ("integer", "real", "date"):
             kind = {"base": kind, "minimum": each.low, "maximum": each.high}
         columns.append({"name": each.name, "titles": each.name, "datatype": kind, "required": not each.missing})
     return {"@context": _CONTEXT, "url": table, "tableSchema": {"columns": columns}}
-
-
-def _escape_regex(value: Any) -> str:
-    return "".join(f"\\{sign}" if sign in r"\.^$*+?()[]{}|-" else sign for sign in str(value))

@@ -82,7 +82,10 @@ def _convert_node(node: ast.expr) -> Node:
         if isinstance(node.value, str):
             return Name(node.value)
         if isinstance(node.value, int | float) and not isinstance(node.value, bool) and math.isfinite(node.value):
-            return _require_small(Fraction(repr(node.value)))
+            number = Fraction(repr(node.value))
+            if max(abs(number.numerator), number.denominator) >= 2**62:
+                raise ValueError("a number in it is too large or has too many digits")
+            return number
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         inner = _convert_node(node.operand)
         if isinstance(node.op, ast.UAdd):
@@ -101,12 +104,6 @@ def _convert_node(node: ast.expr) -> Node:
         f"invalid syntax; expected + - * /, parentheses, numbers, column names, and {', '.join(PIECES)} of a date, "
         "as in year(arrival)"
     )
-
-
-def _require_small(value: Fraction) -> Fraction:
-    if max(abs(value.numerator), value.denominator) >= 2**62:
-        raise ValueError("a number in it is too large or has too many digits")
-    return value
 
 
 def list_formula_names(node: Node) -> tuple[Name, ...]:

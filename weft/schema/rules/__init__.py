@@ -78,19 +78,14 @@ def _make_rule(entry: Any, readers: Readers, folder: Path | None) -> Rule:
     return replace(sort.read(entry, readers, folder), policy=policy)
 
 
-def _check_read(rule: Rule, readers: Readers) -> None:
-    """Validate that input rows can be checked: no column of the rule is computed."""
-    for name in rule.columns:
-        if name in readers and not readers[name].column.read:
-            raise RuleError(f'"{name}" is computed and never read, so no row can be refused; remove policy', "policy")
-
-
 def check_rules(rules: Sequence[Rule], readers: Readers) -> None:
     """Validate that the columns can satisfy the rules, individually and together."""
     for index, rule in enumerate(rules):
         try:
-            if rule.policy == "refuse":
-                _check_read(rule, readers)
+            for name in rule.columns if rule.policy == "refuse" else ():
+                if name in readers and not readers[name].column.read:
+                    told = f'"{name}" is computed and never read, so no row can be refused; remove policy'
+                    raise RuleError(told, "policy")
             rule.check(readers)
         except RuleError as error:
             raise error.at(index) from None

@@ -81,7 +81,7 @@ def check_together(rules: Sequence[Rule], readers: Readers) -> None:
         columns, members = set(rule.columns), [(index, rule)]
         touching = [part for part in tied if part[0] & columns]
         joined = columns.union(*(part[0] for part in touching))
-        if math.prod(_count_reader_codes(readers, name) for name in joined) > MAX_CLUSTER_CELLS:
+        if math.prod(len(readers[name].codes or ()) or 1 for name in joined) > MAX_CLUSTER_CELLS:
             continue  # too many to evaluate; repair handles such rules
         tied = [part for part in tied if part not in touching]
         tied.append((joined, [member for part in touching for member in part[1]] + members))
@@ -105,13 +105,8 @@ def _check_circles(orders: Sequence[tuple[int, Ordered]]) -> None:
                     raise RuleError(f'with earlier rules, "{name}" is larger than itself; change one', "order", index)
 
 
-def _count_reader_codes(readers: Readers, name: str) -> int:
-    known = readers[name].codes
-    return 1 if known is None else len(known)
-
-
 def _validate_rules(columns: Sequence[str], members: Sequence[tuple[int, Rule]], readers: Readers) -> None:
-    sizes = {name: _count_reader_codes(readers, name) for name in columns}
+    sizes = {name: len(readers[name].codes or ()) or 1 for name in columns}
     found = compile_cluster(columns, members, readers, sizes)
     last = members[-1][0]
     listed = " and ".join(str(index + 1) for index, _ in members)
