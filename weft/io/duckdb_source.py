@@ -78,7 +78,12 @@ def check_query(connection: Any, name: str, query: str) -> None:
         for node in _iterate_nodes(root)
         if (operator := str(node["name"]).strip()) not in _ROWWISE | _CONSTANT
     ]
-    _check_rowwise(name, scans)
+    if len(scans) > 1 or not set(scans) <= _DECLARED | _WRITTEN | {f"{scan}_AUTO" for scan in _WRITTEN}:
+        raise DataError(
+            f"{name}: each row of the result must come from one row of one table, so that no row affects another. "
+            "Only select, compute and filter columns; for joins, unions, groups, windows, DISTINCT, LIMIT or samples "
+            "create a table first and name that: its rows are then what is protected"
+        )
     _check_repeatable(name, cursor, _expand_views(cursor, query))
     calls = [call for call in map(_parse_table_function, _iterate_mappings(tree)) if call is not None]
     for scan in scans:
@@ -131,15 +136,6 @@ def _iterate_mappings(tree: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(tree, list):
         for each in tree:
             yield from _iterate_mappings(each)
-
-
-def _check_rowwise(name: str, scans: Sequence[str]) -> None:
-    if len(scans) > 1 or not set(scans) <= _DECLARED | _WRITTEN | {f"{scan}_AUTO" for scan in _WRITTEN}:
-        raise DataError(
-            f"{name}: each row of the result must come from one row of one table, so that no row affects another. "
-            "Only select, compute and filter columns; for joins, unions, groups, windows, DISTINCT, LIMIT or samples "
-            "create a table first and name that: its rows are then what is protected"
-        )
 
 
 def _expand_views(cursor: Any, query: str) -> str:

@@ -163,17 +163,13 @@ def open_spark_engine(
             keep = workers.Truncate(domain, units.most, rng.bytes(KEY))
             coded = near.mapInArrow(keep, spark_fields(block_fields(domain)))
     with report_stage(listener, "read"):
-        blocks = _persist_blocks(table, coded, domain, _choose_batch_rows(read))
+        # As many rows per batch as fit, or with Spark's byte limit if there is text.
+        kinds, handing = arrow_schema(read).types, {_BATCH_ROWS: str(BLOCK_ROWS)}
+        if all(map(pa.types.is_primitive, kinds)):
+            handing = {_BATCH_ROWS: str(min(BLOCK_ROWS, _HANDED // (8 * len(kinds)))), _BATCH_OCTETS: _ANY}
+        blocks = _persist_blocks(table, coded, domain, handing)
     several = units.column is not None and units.most > 1
     return SparkEngine(blocks, several, listener, recoding=Recoding(domain))
-
-
-def _choose_batch_rows(read: Any) -> dict[str, str]:
-    """Return the settings for rows per batch: as many as fit, or with Spark's byte limit if there is text."""
-    kinds = arrow_schema(read).types
-    if not all(map(pa.types.is_primitive, kinds)):
-        return {_BATCH_ROWS: str(BLOCK_ROWS)}
-    return {_BATCH_ROWS: str(min(BLOCK_ROWS, _HANDED // (8 * len(kinds)))), _BATCH_OCTETS: _ANY}
 
 
 def _persist_blocks(table: SparkTable, coded: Any, domain: Domain, handing: dict[str, str]) -> Blocks:

@@ -71,16 +71,13 @@ class Spanned(BinnedColumn):
         if parse_step(self.step) % unit:
             raise ColumnError(self.name, f"step is finer than its type {arrow_type}; set a coarser step", "step")
         try:
-            return self._spans().grid(unit)
+            return make_spans(self, parse_step(self.step)).grid(unit)
         except ValueError as error:
             raise ColumnError(self.name, f"{error}", "range") from None
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Return the labels of the bins: their first and last value."""
-        return self._spans().labels(self.write) + self.special_labels(str)
-
-    def _spans(self) -> Spans:
-        return make_spans(self, parse_step(self.step))
+        return make_spans(self, parse_step(self.step)).labels(self.write) + self.special_labels(str)
 
     def _grid(self, bins: Bins, size: int) -> FineGrid:
         return span_grid(bins, size, parse_step(self.step))
