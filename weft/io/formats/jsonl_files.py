@@ -88,7 +88,7 @@ class Jsonl(TextFormat):
     def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> Iterator[Write]:
         """Begin a file in UTF-8."""
         dumps = partial(json.dumps, ensure_ascii=False, default=_convert_to_json, allow_nan=False)
-        with nullcontext(sink) if not isinstance(sink, Path) else sink.open("wb") as file:
+        with nullcontext(sink) if hasattr(sink, "write") else Path(str(sink)).open("wb") as file:
 
             def write(table: pa.Table) -> None:
                 for batch in table.to_batches(max_chunksize=1 << 16):
