@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.drafting.draft import Draft, sketch_source
-from weft.io.addresses import kind_of_address
+from weft.io.addresses import QUERY, kind_of_address
 from weft.io.declared_keys import DeclaredKeys, list_declared_keys
 from weft.io.dialect import Dialect
 from weft.schema.schema_file import write_entry, write_key
@@ -46,8 +46,7 @@ class TableDraft:
 def find_tables(source: Sequence[str]) -> dict[str, Any]:
     """Return the tables of several files, of a folder, or of a database; none if there is one table only."""
     if len(source) == 1 and (found := kind_of_address(source[0])):
-        plain = not found[0].queries or not re.match(r"\s*(select|from|with)\b", found[1], re.IGNORECASE)
-        if "?" in source[0] or not plain:
+        if "?" in source[0] or (found[0].queries and QUERY.match(found[1])):
             return {}
         return {name: f"{source[0]}?table={name}" for name in list_declared_keys(source[0])}
     if any(kind_of_address(each) for each in source):

@@ -166,7 +166,9 @@ def csv_text(path: str | PathLike[str], dialect: Dialect = DEFAULT_DIALECT) -> p
 
 def require_header(text: pa.Table, name: str) -> None:
     """Refuse a file whose first line is a row: names look like values, or occur as values of their own columns."""
-    if looks_like_a_row(text.column_names) or _comes_again(text):
+    pairs = zip(text.column_names, text.columns, strict=True)
+    again = any(name and pc.any(pc.equal(column, name)).as_py() for name, column in pairs)
+    if again or looks_like_a_row(text.column_names):
         raise DataError(f"{name}: {NO_HEADER}")
 
 
@@ -183,18 +185,19 @@ def fit_for_draft(text: pa.Table, name: str) -> pa.Table:
     return text
 
 
-def _comes_again(text: pa.Table) -> bool:
-    pairs = zip(text.column_names, text.columns, strict=True)
-    return any(name and pc.any(pc.equal(column, name)).as_py() for name, column in pairs)
-
-
 def frame_table(source: Any) -> pa.Table:
     """Convert a pandas, polars, Spark or Arrow table to Arrow; object columns become text, as in a CSV file."""
     name = f"the {type(source).__name__}"
     try:
         source = collect_lazy_frame(source)
         if is_pandas(source):
-            columns = [_convert_series(source.iloc[:, place]) for place in range(source.shape[1])]
+            series = [source.iloc[:, place] for place in range(source.shape[1])]
+            columns = [
+                in_words(write_value, each.to_numpy(object), str(each.name))
+                if each.dtype == object
+                else pa.array(each, from_pandas=True)
+                for each in series
+            ]
             return pa.Table.from_arrays(columns, [str(each) for each in source.columns])
         if is_spark(source):
             source = source.toArrow()
@@ -203,12 +206,6 @@ def frame_table(source: Any) -> pa.Table:
     except (pa.ArrowException, TypeError, ValueError, ArithmeticError):  # their messages may quote a value
         pass
     raise DataError(f"{name} is not a supported table; pass a pandas, polars, Spark or Arrow table, or a file")
-
-
-def _convert_series(series: Any) -> pa.ChunkedArray | pa.Array:
-    if series.dtype != object:
-        return pa.array(series, from_pandas=True)
-    return in_words(write_value, series.to_numpy(object), str(series.name))
 
 
 _BATCH = 1 << 17

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -25,7 +26,7 @@ from weft.schema.kinds import column_from_dict
 from weft.schema.kinds.draft_facts import ColumnEvidence, Guess
 from weft.schema.type_conversion import read_instants
 from weft.values.bins import MAX_CODES
-from weft.values.text_numbers import Marker, NumberFormat, blank_marked_values, read_floats, write_marker
+from weft.values.text_numbers import Marker, NumberFormat, blank_marked_values, matches_regex, read_floats, write_marker
 
 _BESIDE = "weft column beside"  # second column: a schema with only ids is refused
 
@@ -52,25 +53,8 @@ Mask = NDArray[np.bool_]
 
 MARKERS = pa.array(
     [
-        *(
-            "",
-            "?",
-            "??",
-            ".",
-            "..",
-            "-",
-            "--",
-            "---",
-            "*",
-            "na",
-            "n/a",
-            "n.a.",
-            "#n/a",
-            "#n/a n/a",
-            "<na>",
-            "nan",
-            "-nan",
-        ),
+        *("", "?", "??", ".", "..", "-", "--", "---", "*", "na", "n/a", "n.a.", "#n/a", "#n/a n/a", "<na>"),
+        *("nan", "-nan"),
         *("nat", "none", "null", "nil", "#null!", "#value!", "#div/0!", "\\n", "unknown", "unk", "missing", "k.a."),
         *("not available", "not applicable", "not asked", "refused", "0000-00-00", "9999-99-99"),
     ]
@@ -107,13 +91,15 @@ def iterate_readings(column: pa.Array, form: NumberFormat | None = None) -> Iter
     if not len(words):
         return
     for pattern, read, told in _TYPED:
-        yield from _try_reading(column, words, counts, _match_pattern(words, pattern), read, told)
-    if bool(_match_pattern(words, _NOUGHTS).any()):
+        yield from _try_reading(column, words, counts, matches_regex(words, pattern), read, told)
+    if _has_match(words, _NOUGHTS):
         return  # a number would lose the leading zeros of 01014
     for each in [form or NumberFormat(), *([] if form else _guess_number_formats(words))]:
         plain = words if each == NumberFormat() else each.plain(words).cast(pa.string())
         dressing = {} if form else _describe_number_format(each)
-        yield from _try_reading(column, words, counts, _match_pattern(plain, _NUMBER), _Numbers(each), dressing)
+        yield from _try_reading(
+            column, words, counts, matches_regex(plain, _NUMBER), partial(_read_numbers, each), dressing
+        )
 
 
 def without_markers(column: pa.Array) -> TextReading | None:
@@ -136,18 +122,13 @@ def _try_reading(
 ) -> Iterator[TextReading]:
     """Yield the column as read by `read`, if all words fit or the others can be markers of missing values."""
     odd = words.filter(pa.array(~fits))
-    if not fits.any() or (len(odd) and not _may_be_markers(odd, counts, fits)):
+    few = len(odd) <= _MAX_MARKERS and int(fits.sum()) >= _NUMBERS_EACH * len(odd)
+    likely = _find_usual_markers(odd).all() or (few and 2 * counts[fits].sum() > counts.sum())
+    if not fits.any() or not likely:
         return
     made = read(_blank_markers(column, odd))
     if made is not None:
         yield TextReading(made, _list_markers(odd), told)
-
-
-def _may_be_markers(odd: pa.Array, counts: NDArray[np.int64], fits: Mask) -> bool:
-    if _find_usual_markers(odd).all():
-        return True
-    few = len(odd) <= _MAX_MARKERS and int(fits.sum()) >= _NUMBERS_EACH * len(odd)
-    return bool(few and 2 * counts[fits].sum() > counts.sum())
 
 
 def _find_usual_markers(words: pa.Array) -> Mask:
@@ -164,47 +145,29 @@ def _blank_markers(column: pa.Array, odd: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_in(column, value_set=odd), pa.scalar(None, column.type), column) if len(odd) else column
 
 
-def _match_pattern(words: pa.Array, pattern: str) -> Mask:
-    found: Mask = pc.match_substring_regex(words, pattern).fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+def _read_numbers(form: NumberFormat, column: pa.Array) -> pa.Array | None:
+    """Read numbers written in one format, as integers if all are whole, otherwise as floats."""
+    plain = column if form == NumberFormat() else form.plain(column)
+    present = plain.drop_null()
+    if matches_regex(present, _LONG_INTEGER).any():
+        return None  # 19 or more digits may exceed 64 bits
+    if matches_regex(present, _WHOLE).all():
+        digits = pc.replace_substring_regex(pc.utf8_trim_whitespace(plain), r"^\+?(-?[0-9]+)(\.0*)?$", r"\1")
+        return digits.cast(pa.int64())
+    values, unreadable = read_floats(plain)
+    return None if unreadable.any() else pa.array(values, mask=np.isnan(values))
 
 
-class _Numbers:
-    """Reads numbers written in one format, as integers if all are whole, otherwise as floats."""
-
-    def __init__(self, form: NumberFormat) -> None:
-        self._form = form
-
-    def __call__(self, column: pa.Array) -> pa.Array | None:
-        plain = column if self._form == NumberFormat() else self._form.plain(column)
-        present = plain.drop_null()
-        if _match_pattern(present, _LONG_INTEGER).any():
-            return None  # 19 or more digits may exceed 64 bits
-        if _match_pattern(present, _WHOLE).all():
-            digits = pc.replace_substring_regex(pc.utf8_trim_whitespace(plain), r"^\+?(-?[0-9]+)(\.0*)?$", r"\1")
-            return digits.cast(pa.int64())
-        values, unreadable = read_floats(plain)
-        missing = np.isnan(values)
-        return None if unreadable.any() else pa.array(values, mask=missing)
-
-
-def _make_instant_reader(wanted: pa.DataType) -> Callable[[pa.Array], pa.Array | None]:
-    def read(column: pa.Array) -> pa.Array | None:
-        made, unreadable = read_instants(column.cast(pa.large_string()), wanted, (), clip=False)
-        return None if unreadable.any() else made
-
-    return read
-
-
-def _read_truths(column: pa.Array) -> pa.Array:
-    return pc.equal(pc.ascii_lower(pc.ascii_trim_whitespace(column)), "true")
+def _read_instants(wanted: pa.DataType, column: pa.Array) -> pa.Array | None:
+    made, unreadable = read_instants(column.cast(pa.large_string()), wanted, (), clip=False)
+    return None if unreadable.any() else made
 
 
 _TYPED: list[tuple[str, Callable[[pa.Array], pa.Array | None], dict[str, Any]]] = [
-    (r"^\s*(?i:true|false)\s*$", _read_truths, {}),
-    (_DAY, _make_instant_reader(pa.date32()), {}),
-    (_MOMENT, _make_instant_reader(pa.timestamp("us")), {}),
-    (_OFFSET, _make_instant_reader(pa.timestamp("us", "UTC")), {"timezone": "UTC"}),
+    (r"^\s*(?i:true|false)\s*$", lambda column: pc.equal(pc.ascii_lower(pc.ascii_trim_whitespace(column)), "true"), {}),
+    (_DAY, partial(_read_instants, pa.date32()), {}),
+    (_MOMENT, partial(_read_instants, pa.timestamp("us")), {}),
+    (_OFFSET, partial(_read_instants, pa.timestamp("us", "UTC")), {"timezone": "UTC"}),
 ]
 """Types with one notation: pattern, reader, and facts for the entry."""
 
@@ -230,21 +193,11 @@ def _guess_number_formats(words: pa.Array) -> list[NumberFormat]:
     return [form for form in found if form != NumberFormat()]
 
 
-_MARKS = (
-    ("", "."),
-    (",", "."),
-    ("'", "."),
-    (" ", "."),
-    ("\u00a0", "."),
-    ("", ","),
-    (".", ","),
-    (" ", ","),
-    ("\u00a0", ","),
-)
+_MARKS = (*product(("", ",", "'", " ", "\u00a0"), "."), *product(("", ".", " ", "\u00a0"), ","))
 
 
 def _has_match(words: pa.Array, pattern: str) -> bool:
-    return bool(_match_pattern(words, pattern).any())
+    return bool(matches_regex(words, pattern).any())
 
 
 def _describe_number_format(form: NumberFormat) -> dict[str, Any]:

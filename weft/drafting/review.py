@@ -196,7 +196,9 @@ class Review:
         if "from_data" in entry:
             changes = {**changes, "from_data": marks or None}
         changed = {key: value for key, value in {**entry, **changes}.items() if value is not None}
-        if check and not _leaves_facts_open(changed):
+        needed = FOUND.get(str(changed.get("kind")), ())[1:]  # facts that may be left to discovery
+        complete = not needed or any(key in changed for key in (*needed, "edges", "other", "after", "pieces"))
+        if check and complete:
             document = with_lists({**tomllib.loads(self.text), "columns": {column: changed}}, self._folder)
             column_from_dict(column, document["columns"][column])
         self.text = set_keys(self.text, column, changes)
@@ -216,9 +218,3 @@ def _list_fact_keys(kind: str) -> tuple[str, ...]:
     if kind not in KINDS:
         raise SchemaError(f'"{kind}" is not a kind of column; expected one of {", ".join(KINDS)}')
     return KINDS[kind].fact_names()
-
-
-def _leaves_facts_open(entry: Mapping[str, Any]) -> bool:
-    """Return whether an entry leaves facts to discovery."""
-    needed = FOUND.get(str(entry.get("kind")), ())[1:]
-    return bool(needed) and not any(key in entry for key in (*needed, "edges", "other", "after", "pieces"))

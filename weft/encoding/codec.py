@@ -86,7 +86,8 @@ class Codec:
         self._repair = Repair(rules, readers, self._ordered, self._random) if rules else None
         self.domain = replace(_join_domains(self.parts), impossible=compiled.impossible)
         # Metadata is dropped: libraries store facts about the rows there. Columns with missing values are nullable.
-        self.arrow_schema = pa.schema([_output_field(field, schema.column(field.name)) for field in kept])
+        blank = {f.name: schema.column(f.name).missing and not pa.types.is_floating(f.type) for f in kept}
+        self.arrow_schema = pa.schema([pa.field(f.name, f.type, f.nullable or blank[f.name]) for f in kept])
 
     @cached_property
     def readers(self) -> dict[str, ColumnReader]:
@@ -309,9 +310,3 @@ def _format_numbers(array: pa.Array, column: Column) -> pa.Array:
     if form is None or not is_text(_value_type(array.type)):
         return array
     return cast_to_stored_type(form.dressed(decode_dictionary(array)).cast(_value_type(array.type)), array.type)
-
-
-def _output_field(field: pa.Field, column: Column) -> pa.Field:
-    says_nan = pa.types.is_floating(field.type)
-    nullable = field.nullable or (column.missing and not says_nan)
-    return pa.field(field.name, field.type, nullable)

@@ -7,7 +7,7 @@ range are found from values decoded from neighbouring codes. Columns computed fr
 formulas, pieces of dates) are only checked on the rows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,7 @@ Evidence = Mapping[str, NDArray[np.float64]]  # per attribute with evidence: 1 f
 def evidence_of(conditions: Conditions, codec: Codec) -> Evidence:
     """Return the evidence that conditions give on single attributes."""
     found: dict[str, Mask] = {}
-    for name, condition in conditions:
-        part = codec.part_of(name)
-        if part is None or part.needs or not len(part.domain):
-            continue
-        attribute = part.domain.names[0]
-        met = _find_codes(part, name, condition, codec.readers[name], _meets_possibly)
+    for attribute, met in _iterate_codes(conditions, codec, _meets_possibly):
         if met is not None and not met.all():
             found[attribute] = found.get(attribute, np.ones(len(met), bool)) & met
     return {attribute: met.astype(np.float64) for attribute, met in found.items()}
@@ -45,20 +40,25 @@ def select_condition_codes(conditions: Conditions, codec: Codec) -> dict[str, Ma
     A code is classified by values sampled from it; codes that meet a condition only in part are not determined.
     """
     found: dict[str, Mask] = {}
-    for name, condition in conditions:
-        part = codec.part_of(name)
-        if part is None or part.needs or not len(part.domain):
-            return None
-        met = _find_codes(part, name, condition, codec.readers[name], _meets_certainly)
+    for attribute, met in _iterate_codes(conditions, codec, _meets_certainly):
         if met is None:
             return None
-        attribute = part.domain.names[0]
         found[attribute] = found.get(attribute, np.ones(len(met), bool)) & met
     return found
 
 
 Classify = Callable[[AttributePart, Condition, ColumnReader, int], Mask | None]
 """Function that returns a mask of codes, of this number, by values sampled from them; None if it cannot decide."""
+
+
+def _iterate_codes(conditions: Conditions, codec: Codec, classify: Classify) -> Iterator[tuple[str, Mask | None]]:
+    """Yield for each condition an attribute and its codes that meet it; None if they cannot be determined."""
+    for name, condition in conditions:
+        part = codec.part_of(name)
+        if part is None or part.needs or not len(part.domain):
+            yield name, None
+        else:
+            yield part.domain.names[0], _find_codes(part, name, condition, codec.readers[name], classify)
 
 
 def _find_codes(

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from weft.errors import SchemaError
-from weft.marginals.domain import Domain
 from weft.schema.kinds import Column, ColumnError
-from weft.schema.kinds.attributes import Arrays, AttributePart, cast_to_stored_type, coder_of
+from weft.schema.kinds.attributes import Arrays, AttributePart, ComputedPart, cast_to_stored_type, coder_of
 from weft.schema.kinds.date_parts import PIECES
 from weft.schema.kinds.datetime import Datetime
 from weft.schema.kinds.difference import Difference
@@ -84,23 +83,12 @@ class Pieces:
 _DATE = ("year", "month", "day")
 
 
-class Piece:
+class Piece(ComputedPart):
     """A column that is a piece of a date: computed from the date, never measured."""
 
     def __init__(self, date: str, piece: str, reader: ColumnReader) -> None:
-        self.columns: tuple[str, ...] = (reader.column.name,)
-        self.reads: tuple[str, ...] = ()
-        self.needs: tuple[str, ...] = (date,)
-        self.domain = Domain((), ())
+        super().__init__(reader.column.name, (date,))
         self._piece, self._reader = piece, reader
-
-    def labels(self) -> list[tuple[Label, ...]]:
-        """Return no labels: a piece has no attribute."""
-        return []
-
-    def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
-        """Return no codes: a piece has no attribute."""
-        return []
 
     def decode(self, codes: Sequence[NDArray[Any]], made: Arrays, rng: np.random.Generator) -> dict[str, pa.Array]:
         """Return the piece of each date."""

@@ -62,7 +62,9 @@ def compile_rules(schema: Schema, parts: Sequence[AttributePart], readers: Reade
     for index, rule in enumerate(schema.rules):
         grouped = next((found for found in clusters if index in found.rules), None)
         if grouped is not None:
-            forms.append(CompiledRule(rule, " & ".join(grouped.columns), _describe_saving(grouped)))
+            instead = " x ".join(f"{size:,}" for size in grouped.shape)
+            saving = f"one attribute of {format_count(grouped.size, 'combination')} instead of {instead} codes"
+            forms.append(CompiledRule(rule, " & ".join(grouped.columns), saving))
             continue
         zeros = _find_structural_zeros(rule, singles, groups, readers)
         if zeros is not None:
@@ -151,11 +153,6 @@ def _find_structural_zeros(
         return None
     found = compile_cluster(make_clique(rule.columns), [(0, rule)], readers, sizes)
     return None if found.possible.all() else StructuralZeros(found.columns, ~found.possible.reshape(found.shape))
-
-
-def _describe_saving(found: Cluster) -> str:
-    instead = " x ".join(f"{size:,}" for size in found.shape)
-    return f"one attribute of {format_count(found.size, 'combination')} instead of {instead} codes"
 
 
 def _repair_text(rule: Rule, zeros: StructuralZeros | None) -> str:

@@ -132,7 +132,7 @@ def open_engine(
             units.see(batch)
         keep, owners = units.keep(rng)
     return Opened(
-        StreamEngine(reader, codec, Recoding(codec.domain), keep, listener, threads, owners, room.spill), codec
+        StreamEngine(reader, codec, keep, listener, threads, owners, room.spill, recoding=Recoding(codec.domain)), codec
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,26 @@ class Recoding:
         for member, (codes, size) in self.joined[name].items():
             made = made * size + np.asarray(codes)[records.column(member)]
         return made.astype(code_dtype(self._size(name)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecodedEngine:
+    """Base class of engines that recode rows when they are counted."""
+
+    recoding: Recoding
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes that can be counted."""
+        return self.recoding.domain
+
+    def recode(self, maps: Maps) -> Self:
+        """Return a view with recoded attributes."""
+        return replace(self, recoding=self.recoding.then(maps))
+
+    def arrange(self, joined: Joined, kept: Sequence[str]) -> Self:
+        """Return a view of some attributes, and of new ones that join others."""
+        return replace(self, recoding=self.recoding.arranged(joined, kept))
 
 
 def _validate_map(domain: Domain, name: str, codes: NDArray[Any], size: int) -> Codes:

@@ -11,23 +11,22 @@ from numpy.typing import NDArray
 from weft.encoding import Codec
 from weft.engines.memory_engine import MemoryEngine
 from weft.engines.privacy_units import SPILL, Owners, sizes_of
-from weft.engines.recoding import Deal, Joined, Maps, Recoding, iterate_divided_rows, names_of
+from weft.engines.recoding import Deal, RecodedEngine, iterate_divided_rows, names_of
 from weft.engines.spill import Growing
 from weft.errors import DataError
 from weft.io.reader import Reader
 from weft.marginals.counting import Counter, Counts
-from weft.marginals.domain import Clique, Domain
+from weft.marginals.domain import Clique
 from weft.marginals.records import Records
 from weft.progress import Listener, ignore_event
 
 
 @dataclass(frozen=True)
-class StreamEngine:
+class StreamEngine(RecodedEngine):
     """Counts the rows of a reader: each `count` is one pass that reads and encodes rows and adds them to marginals."""
 
     reader: Reader
     codec: Codec
-    recoding: Recoding
     keep: NDArray[np.bool_] | None = None
     """Rows that the contribution bound keeps, by position; None: all."""
     listener: Listener = ignore_event
@@ -36,11 +35,6 @@ class StreamEngine:
     """The privacy unit of each row, by position; None: every row is a unit of its own."""
     spill: int = SPILL
     """Bytes of an array with an entry per row above which it is stored in a file."""
-
-    @property
-    def domain(self) -> Domain:
-        """The attributes that can be counted."""
-        return self.recoding.domain
 
     def count(self, cliques: Sequence[Clique]) -> list[Counts]:
         """Return the exact marginal of each clique, in one pass over the rows and the required columns."""
@@ -95,11 +89,3 @@ class StreamEngine:
                 f"{self.reader.name} returns its rows in no fixed order, so they cannot be divided into parts while "
                 "streaming: use the memory engine, or do not divide the rows"
             )
-
-    def recode(self, maps: Maps) -> StreamEngine:
-        """Return a view with recoded attributes."""
-        return replace(self, recoding=self.recoding.then(maps))
-
-    def arrange(self, joined: Joined, kept: Sequence[str]) -> StreamEngine:
-        """Return a view of some attributes, and of new ones that join others."""
-        return replace(self, recoding=self.recoding.arranged(joined, kept))

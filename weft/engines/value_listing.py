@@ -57,9 +57,12 @@ class Listing:
         if keep is not None:
             kept = pa.array(keep)
             held = {name: [_count_values(pa.chunked_array(each, _TEXT).filter(kept))] for name, each in held.items()}
-        return {
-            name: _pack_table(_merge_counts([_count_values(pa.array([], _TEXT)), *each])) for name, each in held.items()
-        }
+        packed = {}
+        for name, each in held.items():
+            merged = _merge_counts([_count_values(pa.array([], _TEXT)), *each])
+            values, rows = (merged.column(part).combine_chunks() for part in ("value", "rows"))
+            packed[name] = pack_value_counts(values, rows.to_numpy(zero_copy_only=False))
+        return packed
 
     def _words(self, batch: pa.RecordBatch, columns: Sequence[str]) -> list[pa.Array]:
         return [self._written(batch.column(name), name) for name in columns]
@@ -89,12 +92,6 @@ def _count_values(array: pa.Array | pa.ChunkedArray) -> pa.Table:
 def _merge_counts(pieces: Sequence[pa.Table]) -> pa.Table:
     both = pa.concat_tables(pieces).group_by("value", use_threads=False).aggregate([("rows", "sum")])
     return pa.table({"value": both.column("value"), "rows": both.column("rows_sum")})
-
-
-def _pack_table(table: pa.Table) -> list[Counts]:
-    values = table.column("value").combine_chunks()
-    rows = table.column("rows").combine_chunks()
-    return pack_value_counts(values, rows.to_numpy(zero_copy_only=False).astype(np.int64))
 
 
 def pack_value_counts(values: pa.Array, counts: Counts) -> list[Counts]:

@@ -25,7 +25,7 @@ Opener = Callable[[str, "Schema | None", int], "Reader"]
 """Function that opens an address (without its prefix) with a schema and `batch_rows`; no row is read yet."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
+QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
 _WORDS = re.compile(r"""'((?:[^']|'')*)'|"((?:[^"]|"")*)"|([^\s,;()'"]+)""")
 
 
@@ -68,7 +68,7 @@ def without_credentials(source: str) -> str | None:
 def files_of_duckdb(address: str) -> Iterator[str | Path]:
     """Yield the database file, and every word of the query; words that name no file are harmless."""
     query = address
-    if not _QUERY.match(address):
+    if not QUERY.match(address):
         path, _, question = address.partition("?")
         if path:
             yield Path(path)

@@ -26,6 +26,9 @@ HEAD = 1 << 20
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 """Exceptions of a damaged or locked archive, in addition to OSError and Arrow's exceptions."""
 
+PACKERS = {".gz": "gzip", ".zst": "zstd"}
+"""Arrow's names of compressions, by ending."""
+
 _MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
 _BLOCK = 1 << 20
 
@@ -109,7 +112,7 @@ def open_text_stream(path: Location, dialect: Dialect) -> Iterator[Stream]:
 
 def decompress(raw: pa.NativeFile, path: Location) -> pa.NativeFile:
     """Return the decompressed bytes of a file, if its ending is that of gzip or zstd."""
-    packed = {".gz": "gzip", ".zst": "zstd"}.get(get_compression(path))
+    packed = PACKERS.get(get_compression(path))
     return raw if packed is None else pa.CompressedInputStream(raw, packed)
 
 

@@ -183,7 +183,12 @@ class Checked:
                 yield held + block[start:end]
                 held, start = b"", end
             held += block[max(start, end) :]
-        self._end()
+        if self._memory[_STATE] == _QUOTED:
+            self._check(_OPEN)
+        if self._memory[_AFTER_CR]:
+            self._check(_LONE_CR)
+        if self._memory[_BYTES] and self._memory[_FIELD] + 1 != len(self._breaks):
+            self._check(_FIELDS)
         if held:
             yield held
 
@@ -192,20 +197,9 @@ class Checked:
         for _ in self.records():
             pass
 
-    def _end(self) -> None:
-        if self._memory[_STATE] == _QUOTED:
-            self._check(_OPEN)
-        if self._memory[_AFTER_CR]:
-            self._check(_LONE_CR)
-        if self._memory[_BYTES] and self._memory[_FIELD] + 1 != len(self._breaks):
-            self._check(_FIELDS)
-
     def _check(self, fault: int) -> None:
         if fault != _FINE:
             line = self._memory[_LINE if fault == _LONE_CR else _FIRST_LINE]
-            text = (
-                _FAULTS[fault].replace("the first line names", "the schema has columns")
-                if self._named
-                else _FAULTS[fault]
-            )
+            text = _FAULTS[fault]
+            text = text.replace("the first line names", "the schema has columns") if self._named else text
             raise DataError(f"{self._path}, line {line}: {text}")

@@ -24,9 +24,11 @@ from typing import Any
 import pyarrow as pa
 
 from weft.errors import DataError
+from weft.io.addresses import QUERY
 from weft.io.byte_stream import decompress
 from weft.io.csv_scan import Checked
 from weft.io.reader import Batches, Reader
+from weft.io.table_addresses import quote_name
 from weft.schema import Schema
 
 # Operators that are allowed in a query plan: each row must be computed from one row.
@@ -76,7 +78,12 @@ def check_query(connection: Any, name: str, query: str) -> None:
         for node in _iterate_nodes(root)
         if (operator := str(node["name"]).strip()) not in _ROWWISE | _CONSTANT
     ]
-    _check_rowwise(name, scans)
+    if len(scans) > 1 or not set(scans) <= _DECLARED | _WRITTEN | {f"{scan}_AUTO" for scan in _WRITTEN}:
+        raise DataError(
+            f"{name}: each row of the result must come from one row of one table, so that no row affects another. "
+            "Only select, compute and filter columns; for joins, unions, groups, windows, DISTINCT, LIMIT or samples "
+            "create a table first and name that: its rows are then what is protected"
+        )
     _check_repeatable(name, cursor, _expand_views(cursor, query))
     calls = [call for call in map(_parse_table_function, _iterate_mappings(tree)) if call is not None]
     for scan in scans:
@@ -129,15 +136,6 @@ def _iterate_mappings(tree: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(tree, list):
         for each in tree:
             yield from _iterate_mappings(each)
-
-
-def _check_rowwise(name: str, scans: Sequence[str]) -> None:
-    if len(scans) > 1 or not set(scans) <= _DECLARED | _WRITTEN | {f"{scan}_AUTO" for scan in _WRITTEN}:
-        raise DataError(
-            f"{name}: each row of the result must come from one row of one table, so that no row affects another. "
-            "Only select, compute and filter columns; for joins, unions, groups, windows, DISTINCT, LIMIT or samples "
-            "create a table first and name that: its rows are then what is protected"
-        )
 
 
 def _expand_views(cursor: Any, query: str) -> str:
@@ -266,9 +264,6 @@ def _list_matching_files(cursor: Any, patterns: Sequence[str]) -> list[Path]:
     return [Path(file) for file in found]
 
 
-_QUERY = re.compile(r"\s*(select|from|with)\b", re.IGNORECASE)
-
-
 def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader:
     """Open `path.db?table=name`, `path.db?query=SELECT ...`, or a bare `SELECT ... FROM 'files*.parquet'`.
 
@@ -294,7 +289,7 @@ def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader
     def start(columns: Sequence[str]) -> Batches:
         seen = 0
         with _explain_duckdb_errors(name, duckdb):
-            asked = connection.cursor().sql(query).select(*map(_quote_identifier, columns))
+            asked = connection.cursor().sql(query).select(*map(quote_name, columns))
             for batch in asked.to_arrow_reader(batch_rows):
                 seen += batch.num_rows
                 yield batch, seen / rows if rows else None
@@ -304,19 +299,15 @@ def open_duckdb(address: str, _schema: Schema | None, batch_rows: int) -> Reader
 
 def _parse_address(address: str) -> tuple[str, str, bool]:
     """Return the database, the query, and whether it selects a whole table."""
-    if _QUERY.match(address):
+    if QUERY.match(address):
         return "", address.strip().rstrip(";"), False
     path, _, question = address.partition("?")
     key, _, value = question.partition("=")
     if key == "table" and value:
-        return path, "FROM " + ".".join(map(_quote_identifier, value.split("."))), True
+        return path, "FROM " + ".".join(map(quote_name, value.split("."))), True
     if key == "query" and value:
         return path, value.strip().rstrip(";"), False
     raise DataError(f"duckdb:{path} names no table or query; add ?table=NAME or ?query=SELECT ...")
-
-
-def _quote_identifier(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 @contextmanager

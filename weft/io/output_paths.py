@@ -45,7 +45,7 @@ def check_apart(
             if same_file(target, earlier):
                 raise OutputError(f"cannot write {target}: it would be {other} and {role}. Give them different names.")
     for role, target in outputs.items():
-        if _is_database(target):
+        if (_read_head(target) or b"").startswith(_SQLITE):
             raise OutputError(
                 f"cannot write {role} to {target}: it is a database, perhaps a lifetime budget. Choose another name."
             )
@@ -78,19 +78,17 @@ def share_files(one: Source, other: Source) -> bool:
 
 def is_journal(path: Path) -> bool:
     """Whether a file has the name of a budget journal, even a damaged one, or begins like one."""
+    head = _read_head(path)
+    return head is not None and (path.name.endswith(JOURNAL_ENDING) or head.lstrip(b"\n").startswith(_JOURNAL))
+
+
+def _read_head(path: Path) -> bytes | None:
+    """Return the first bytes of a file; None if it cannot be read."""
     with suppress(OSError, ValueError):
         if path.is_file():
             with path.open("rb") as file:
-                return path.name.endswith(JOURNAL_ENDING) or file.read(64).lstrip(b"\n").startswith(_JOURNAL)
-    return False
-
-
-def _is_database(path: Path) -> bool:
-    with suppress(OSError, ValueError):
-        if path.is_file():
-            with path.open("rb") as file:
-                return file.read(16).startswith(_SQLITE)
-    return False
+                return file.read(64)
+    return None
 
 
 def _check_known(role: str, target: Path) -> None:

@@ -123,11 +123,8 @@ class DatabaseTable:
             cursor.adbc_ingest(data=plain, mode="create" if first else "append", **target)
 
     def _hash(self, connection: Any, columns: Sequence[str]) -> str:
-        from weft.io.adbc import (
-            digest_batches,
-            in_order,
-            list_setup_statements,
-        )  # imports Arrow, which --help does not need
+        # Imports Arrow, which --help does not need.
+        from weft.io.adbc import digest_batches, in_order, list_setup_statements
 
         with connection.cursor() as cursor:
             for statement in list_setup_statements(self.address):

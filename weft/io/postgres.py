@@ -73,11 +73,7 @@ def postgres_columns(snapshot: Snapshot, place: PostgresAddress) -> list[str]:
 
 
 def _read_column_types(snapshot: Snapshot, place: PostgresAddress) -> pa.Schema:
-    _check_table(snapshot, place)
-    return snapshot.types(f"SELECT * FROM {place.quoted_table}")  # noqa: S608 (a name, quoted)
-
-
-def _check_table(snapshot: Snapshot, place: PostgresAddress) -> None:
+    """Return the columns of a table; DataError if it does not exist or is not a stored table."""
     table = quote_literal(place.quoted_table)
     kinds = snapshot.ask(f"SELECT relkind::text FROM pg_class WHERE oid = to_regclass({table})")  # noqa: S608
     if not kinds:
@@ -87,6 +83,7 @@ def _check_table(snapshot: Snapshot, place: PostgresAddress) -> None:
             f"{place.name} is a view or a foreign table: its rows may combine several others, or change between "
             "passes. Create a table or a materialized view from it and name that: its rows are then what is protected"
         )
+    return snapshot.types(f"SELECT * FROM {place.quoted_table}")  # noqa: S608 (a name, quoted)
 
 
 def _most_rows(snapshot: Snapshot, place: PostgresAddress) -> int | None:

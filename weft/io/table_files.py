@@ -6,15 +6,14 @@ import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from weft.display import format_count
 from weft.errors import DataError, SourceError
-from weft.io.byte_stream import STDIN, open_text_stream
+from weft.io.byte_stream import PACKERS, STDIN, open_text_stream
 from weft.io.dialect import DEFAULT_DIALECT, Dialect
 from weft.io.duckdb_source import require_once
 from weft.io.file_faults import make_unknown_format_error, readable_file
@@ -112,8 +111,9 @@ def write_table(
     blocks = iter(tables)
     first = next(blocks)
     form = format_of(f"table{suffix}") or CSV
+    packed = PACKERS.get(get_compression(f"table{suffix}"))
     with (
-        _open_sink(sink, suffix) as target,
+        nullcontext(sink) if packed is None else pa.CompressedOutputStream(str(sink), packed) as target,
         form.writer(target, first.schema, WriteOptions(suffix, formulas, schema)) as write,
         report_stage(listener, "write") as work,
     ):
@@ -132,8 +132,3 @@ def _prefetch_blocks(first: pa.Table, others: Iterator[pa.Table]) -> Iterator[pa
             coming = pool.submit(next, others, None)
             yield block
             block = coming.result()
-
-
-def _open_sink(sink: Sink, suffix: str) -> AbstractContextManager[Any]:
-    packed = {".gz": "gzip", ".zst": "zstd"}.get(get_compression(f"table{suffix}"))
-    return nullcontext(sink) if packed is None else pa.CompressedOutputStream(str(sink), packed)

@@ -17,7 +17,7 @@ from weft.errors import ManySchemaError, SchemaError
 from weft.schema.family_rules import FamilyRule, defined_column, read_family_rules
 from weft.schema.kinds import ColumnError, Id, suggest_known_word
 from weft.schema.rules import RuleError
-from weft.schema.schema import Schema
+from weft.schema.schema import Schema, read_schema_text
 from weft.schema.schema_file import line_of, write_entry, write_key
 
 MAX_CHILDREN = 1000
@@ -83,19 +83,16 @@ class RelatedTable:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as a table of a schema file."""
-        made: dict[str, Any] = {}
-        for name in ("source", "key", "time"):
-            if getattr(self, name) is not None:
-                made[name] = getattr(self, name)
-        if self.links:
-            made["foreign_keys"] = {link.column: f"{link.table}.{link.key}" for link in self.links}
-        if self.parent is not None:
-            made["max_children"] = self.max_children
-        if self.public:
-            made["public"] = True
-        if self.from_data:
-            made["from_data"] = list(self.from_data)
-        return made | self.schema.to_dict()
+        facts = {
+            "source": self.source,
+            "key": self.key,
+            "time": self.time,
+            "foreign_keys": {link.column: f"{link.table}.{link.key}" for link in self.links},
+            "max_children": None if self.parent is None else self.max_children,
+            "public": self.public,
+            "from_data": list(self.from_data),
+        }
+        return {key: fact for key, fact in facts.items() if fact} | self.schema.to_dict()
 
 
 @dataclass(frozen=True)
@@ -197,12 +194,7 @@ class Database:
     @classmethod
     def load(cls, path: str | Path) -> Database:
         """Read a schema file of several tables."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise SchemaError(f"{path}: cannot read the schema: {reason}") from None
-        return cls.from_toml(text, str(path))
+        return cls.from_toml(read_schema_text(path), str(path))
 
     @classmethod
     def from_toml(cls, text: str, source: str = "schema") -> Database:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.errors import SchemaError
 from weft.schema.kinds.kind import suggest_known_word
-from weft.schema.rules import RuleError, plain_readers
+from weft.schema.rules import plain_readers
 from weft.schema.rules.conditions import Conditions, entry_of, format_conditions, read_conditions
 
 if TYPE_CHECKING:
@@ -60,27 +60,18 @@ class FamilyRule:
 
     def __str__(self) -> str:
         told = f" with {format_conditions(self.where)}" if self.where else ""
-        match self.kind:
-            case "exactly_one" | "at_most_one":
-                return f"{self.kind.replace('_', ' ')} row of {self.child}{told}"
-            case "increasing":
-                return f"{self.child}.{self.column} differs between the rows of a family"
-            case "nondecreasing":
-                return f"{self.child}.{self.column} never decreases in time"
-            case "advances":
-                return f"{self.child}.{self.column} advances with time"
-            case "final":
-                return f"no row of {self.child} after one{told}"
-            case "number":
-                return f"{self.child}.{self.column} numbers the rows of a family"
-            case "within":
-                ends = " and ".join(end for end in self.bounds if end)
-                return f"{self.child}.{self.column} lies within {ends} of its parent"
-            case "sum":
-                return f"{self.target} = sum of {self.child}.{self.column}"
-            case _:
-                most = f", at most {self.largest}" if self.largest is not None else ""
-                return f"{self.target} = {self.kind} of {self.child}{told}{most}"
+        most = f", at most {self.largest}" if self.largest is not None else ""
+        column = f"{self.child}.{self.column}"
+        shown = {
+            "increasing": f"{column} differs between the rows of a family",
+            "nondecreasing": f"{column} never decreases in time",
+            "advances": f"{column} advances with time",
+            "final": f"no row of {self.child} after one{told}",
+            "number": f"{column} numbers the rows of a family",
+            "within": f"{column} lies within {' and '.join(end for end in self.bounds if end)} of its parent",
+            "sum": f"{self.target} = sum of {column}",
+        } | dict.fromkeys(("exactly_one", "at_most_one"), f"{self.kind.replace('_', ' ')} row of {self.child}{told}")
+        return shown.get(self.kind, f"{self.target} = {self.kind} of {self.child}{told}{most}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule as a table of a schema file."""
@@ -108,8 +99,6 @@ def read_family_rules(entries: Any, database: Database) -> tuple[FamilyRule, ...
     for number, entry in enumerate(entries, 1):
         try:
             made.append(_read_rule(entry, database))
-        except RuleError as error:
-            raise SchemaError(f"family rule {number}: {error}") from None
         except SchemaError as error:
             raise SchemaError(f"family rule {number}: {error}") from None
     defined = [(rule.child if rule.kind == "number" else "", defined_column(rule)) for rule in made]

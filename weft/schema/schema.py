@@ -201,11 +201,7 @@ class Schema:
     def load(cls, path: str | Path) -> Schema:
         """Read a schema file: TOML, the JSON of `to_dict`, or a domain file of mbi or PrivMRF."""
         path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            raise SchemaError(f"{path}: cannot read the schema: {reason}") from None
+        text = read_schema_text(path)
         if path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
             return cls._from_json(text, str(path))
         return cls.from_toml(text, str(path))
@@ -255,16 +251,14 @@ class Schema:
         document: dict[str, Any] = {}
         if self.unit is not None:
             document |= {"unit": self.unit, "rows_per_unit": self.rows_per_unit}
-        if self.per_unit:
-            document["per_unit"] = list(self.per_unit)
-        if self.time is not None:
-            document["time"] = self.time
-        if self.extra_columns != "refuse":
-            document["extra_columns"] = self.extra_columns
-        if self.discovery is not None:
-            document["discovery"] = dict(self.discovery)
-        if self.groups:
-            document["groups"] = [list(group) for group in self.groups]
+        facts = {
+            "per_unit": list(self.per_unit),
+            "time": self.time,
+            "extra_columns": None if self.extra_columns == "refuse" else self.extra_columns,
+            "discovery": dict(self.discovery or {}),
+            "groups": [list(group) for group in self.groups],
+        }
+        document |= {key: fact for key, fact in facts.items() if fact}
         document["columns"] = {column.name: column.to_dict() for column in self.columns}
         if self.rules:
             document["rules"] = [rule.to_dict() for rule in self.rules]
@@ -343,6 +337,15 @@ def _make_columns(entries: Mapping[str, Any]) -> tuple[Column, ...]:
             faults.append(fault)
     raise_together(faults)
     return tuple(made)
+
+
+def read_schema_text(path: str | Path) -> str:
+    """Return the text of a schema file; SchemaError if it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise SchemaError(f"{path}: cannot read the schema: {reason}") from None
 
 
 def check_names(schema: Schema, names: list[str]) -> None:

@@ -28,9 +28,9 @@ def read_toml(text: str, source: str, folder: Path | None = None) -> Schema:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)$", str(error))
-        line = place[1] if place and place[1] else str(text.count("\n") + 1)
+        end = place[1] if place and place[1] else str(text.count("\n") + 1)
         reason = str(error)[: place.start()] if place else str(error)
-        raise SchemaError(f"{source}, line {line}: not TOML: {reason}") from None
+        raise SchemaError(f"{source}, line {end}: not TOML: {reason}") from None
     except (ValueError, RecursionError):
         raise SchemaError(f"{source}: {BEYOND}") from None
     try:
@@ -38,7 +38,11 @@ def read_toml(text: str, source: str, folder: Path | None = None) -> Schema:
         return Schema.from_dict(document, source, folder)
     except (ColumnError, ManySchemaError) as error:
         faults = error.faults if isinstance(error, ManySchemaError) else (error,)
-        raise SchemaError("\n".join(_locate_fault(text, source, fault) for fault in faults)) from None
+        told = []
+        for fault in faults:
+            line = line_of(text, ("columns", fault.column), fault.key) if isinstance(fault, ColumnError) else 1
+            told.append(f"{source}, line {line}: {fault}")
+        raise SchemaError("\n".join(told)) from None
     except ListError as error:
         raise SchemaError(f"{source}, line {line_of(text, ('lists',), error.name)}: {error}") from None
     except RuleError as error:
@@ -47,11 +51,6 @@ def read_toml(text: str, source: str, folder: Path | None = None) -> Schema:
     except SchemaError as error:
         key = next((key for key in document if re.search(rf"\b{re.escape(key)}\b", str(error))), None)
         raise SchemaError(f"{source}, line {line_of(text, (), key)}: {error}") from None
-
-
-def _locate_fault(text: str, source: str, fault: SchemaError) -> str:
-    line = line_of(text, ("columns", fault.column), fault.key) if isinstance(fault, ColumnError) else 1
-    return f"{source}, line {line}: {fault}"
 
 
 def write_toml(document: Mapping[str, Any]) -> str:

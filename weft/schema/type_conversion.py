@@ -23,7 +23,7 @@ from weft.values.text_numbers import (
     read_moments,
     repair_text,
 )
-from weft.values.timestamps import DAY, UNIT, read_lengths
+from weft.values.timestamps import DAY, UNIT, moment_unit, read_lengths
 
 
 def choose_released_type(column: Column, declared: pa.DataType) -> pa.DataType:
@@ -70,13 +70,17 @@ def read_instants(words: pa.Array, wanted: pa.DataType, forms: Sequence[str], *,
     else:
         parts = pc.extract_regex(pc.replace_substring_regex(words, r"^(.{10})T", r"\1 "), _PARTS)
         fraction, offset = (pc.struct_field(parts, name) for name in ("fraction", "zone"))
-        nanoseconds = _parse_digits(pc.utf8_rpad(fraction, width=9, padding="0"))
+        nanoseconds = digits_of(pc.utf8_rpad(fraction, width=9, padding="0"))
         plain = pc.coalesce(pc.struct_field(parts, "whole"), words)
         moments = read_moments(plain, *_FORMS)
         seconds = _extract_seconds(moments)
         away, shifted = _parse_offsets(offset)
-        naive = pc.equal(offset, "").fill_null(True).to_numpy(zero_copy_only=False)
-        seconds = np.where(naive, _from_clock(moments, zone), seconds - away) if zone is not None else seconds
+        if zone is not None:
+            naive = pc.equal(offset, "").fill_null(True).to_numpy(zero_copy_only=False)
+            if zone.upper() not in _UTC:  # an ambiguous or nonexistent time gives the earliest one
+                local = pc.assume_timezone(moments, zone, ambiguous="earliest", nonexistent="earliest")
+                seconds = np.where(naive, _extract_seconds(local), seconds)
+            seconds = np.where(naive, seconds, seconds - away)
     unreadable = missing_of(moments) & ~missing
     if zone is None:
         unreadable |= shifted & ~missing
@@ -98,27 +102,13 @@ def _extract_seconds(moments: pa.Array) -> NDArray[np.int64]:
     return found
 
 
-def _parse_digits(digits: pa.Array) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = (
-        pc.if_else(pc.equal(digits, ""), None, digits).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    )
-    return found
-
-
 def _parse_offsets(zones: pa.Array) -> tuple[NDArray[np.int64], Mask]:
     """Return each offset from UTC in seconds, and whether it is nonzero."""
     parts = pc.extract_regex(zones, r"^(?P<sign>[+-])(?P<hours>[0-9]{2}):?(?P<minutes>[0-9]{0,2})$")
-    hours, minutes = (_parse_digits(pc.struct_field(parts, name)) for name in ("hours", "minutes"))
+    hours, minutes = (digits_of(pc.struct_field(parts, name)) for name in ("hours", "minutes"))
     negative = pc.equal(pc.struct_field(parts, "sign"), "-").fill_null(False).to_numpy(zero_copy_only=False)
     seconds = (hours * 60 + minutes) * 60
     return np.where(negative, -seconds, seconds), seconds != 0
-
-
-def _from_clock(moments: pa.Array, zone: str) -> NDArray[np.int64]:
-    """Convert local times of a zone to instants; an ambiguous or nonexistent time gives the earliest one."""
-    if zone.upper() in _UTC:
-        return _extract_seconds(moments)
-    return _extract_seconds(pc.assume_timezone(moments, zone, ambiguous="earliest", nonexistent="earliest"))
 
 
 _TRUE = pa.array(["true", "t", "yes", "y", "on", "1"], pa.large_string())
@@ -295,12 +285,13 @@ def _convert_to_booleans(array: pa.Array, missing: Mask) -> tuple[pa.Array, Mask
 def _convert_to_instants(array: pa.Array, wanted: pa.DataType, column: Column) -> tuple[pa.Array, Mask]:
     """Floor dates and timestamps to another unit; values that this changes are unreadable except under clip."""
     missing = missing_of(array)
-    both = array.type, wanted
-    if not (all(map(_is_moment, both)) or all(map(pa.types.is_duration, both))):
+    both, before, after = (array.type, wanted), moment_unit(array.type), moment_unit(wanted)
+    if all(map(pa.types.is_duration, both)):
+        before, after = (UNIT[kind.unit] for kind in both)
+    if before is None or after is None:
         return pa.nulls(len(array), wanted), ~missing
     stored = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64()).cast(pa.int64())
     values = stored.fill_null(0).to_numpy(zero_copy_only=False)
-    before, after = _unit_of(array.type), _unit_of(wanted)
     if before >= after:
         factor = before // after
         bound = (2**63 - 1) // factor
@@ -358,19 +349,9 @@ def _convert_to_times(array: pa.Array, wanted: pa.DataType, column: Column) -> t
     return (whole.cast(pa.int32()) if pa.types.is_time32(wanted) else whole).cast(wanted), unreadable
 
 
-def _is_moment(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
-
-
-def _unit_of(kind: pa.DataType) -> int:
-    if pa.types.is_date32(kind):
-        return DAY
-    return UNIT["ms"] if pa.types.is_date64(kind) else UNIT[kind.unit]
-
-
 def _write_as_csv_text(array: pa.Array, column: Column) -> pa.Array:
     """Format values as in a CSV file: dates in the column's format, by default ISO."""
-    if not _is_moment(array.type):
+    if moment_unit(array.type) is None:
         return array
     form = column.text_format or ("%Y-%m-%d" if pa.types.is_date(array.type) else "%Y-%m-%d %H:%M:%S")
     moments = array.cast(pa.timestamp("s"), safe=False) if pa.types.is_date(array.type) else array

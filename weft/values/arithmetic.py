@@ -38,7 +38,9 @@ class NumberArray:
     def __add__(self, other: NumberArray) -> NumberArray:
         missing = self.missing | other.missing
         if self.unit is not None and other.unit is not None:
-            unit = _find_common_unit(self.unit, other.unit)
+            a, b = self.unit, other.unit  # the result has the largest unit of which both are whole multiples
+            whole = math.gcd(a.numerator * b.denominator, b.numerator * a.denominator)
+            unit = Fraction(whole, a.denominator * b.denominator)
             left, right = int(self.unit / unit), int(other.unit / unit)
             if _find_largest_magnitude(self.whole) * left + _find_largest_magnitude(other.whole) * right < _ROOM:
                 return NumberArray(self.whole * left + other.whole * right, unit, missing)
@@ -52,12 +54,8 @@ class NumberArray:
 
     def __mul__(self, other: NumberArray) -> NumberArray:
         missing = self.missing | other.missing
-        fits = (
-            self.unit is not None
-            and other.unit is not None
-            and _find_largest_magnitude(self.whole) * _find_largest_magnitude(other.whole) < _ROOM
-        )
-        if fits and self.unit is not None and other.unit is not None:
+        largest = _find_largest_magnitude(self.whole) * _find_largest_magnitude(other.whole)
+        if self.unit is not None and other.unit is not None and largest < _ROOM:
             return NumberArray(self.whole * other.whole, self.unit * other.unit, missing)
         return NumberArray(self.floats() * other.floats(), None, missing)
 
@@ -120,11 +118,6 @@ class Interval:
 
 
 UNKNOWN = Interval(None, None)
-
-
-def _find_common_unit(a: Fraction, b: Fraction) -> Fraction:
-    """Return the largest unit of which both are whole multiples."""
-    return Fraction(math.gcd(a.numerator * b.denominator, b.numerator * a.denominator), a.denominator * b.denominator)
 
 
 def _find_largest_magnitude(whole: NDArray[Any]) -> float:

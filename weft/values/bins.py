@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -75,11 +76,15 @@ def number_drawable_bins(drawable: Sequence[int]) -> tuple[NDArray[np.int64], ND
     code = np.where(has, np.cumsum(has) - 1, -1).astype(np.int64)
     if not len(kept):
         return kept, code, code
-    every = np.arange(len(has))
+    return kept, code, np.where(has, code, find_nearest(kept, len(has)))
+
+
+def find_nearest(kept: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return for each number below n the index of the nearest one in a sorted array that is not empty."""
+    every = np.arange(n)
     right = np.clip(np.searchsorted(kept, every), 0, len(kept) - 1)
-    left = np.clip(right - 1, 0, None)
-    nearest = np.where(np.abs(kept[left] - every) <= np.abs(kept[right] - every), left, right)
-    return kept, code, np.where(has, code, nearest)
+    left = np.maximum(right - 1, 0)
+    return np.where(np.abs(kept[left] - every) <= np.abs(kept[right] - every), left, right)
 
 
 DIGITS = 2
@@ -88,7 +93,7 @@ DIGITS = 2
 MAX_BIN_CELLS = 16_384
 """Largest number of cells; above it, cells differ in fewer digits."""
 
-_ROUND = (5, 2)  # levels of roundness: multiples of 5, 10, 50, 100, 500, ...
+_ROUND = (5, 10, 50, 100, 500, 1000, 5000, 10_000, 50_000)  # grains of the levels of roundness
 
 
 def public_cuts(low: int, high: int, step: int = 1) -> list[int]:
@@ -152,12 +157,16 @@ def measure_roundness(
     >>> measure_roundness([0, 1, 20, 25, 100, 101], [1, 1, 1, 1, 1, 99]).tolist()
     [9, 0, 2, 1, 4, 0]
     """
-    values = np.asarray(starts, dtype=np.int64)
-    single = np.asarray(widths) == 1
+    return _measure_levels(starts, widths, _ROUND)
+
+
+def _measure_levels(
+    starts: Sequence[int] | NDArray[np.int64], widths: Sequence[int] | NDArray[Any], grains: Sequence[int]
+) -> NDArray[np.int64]:
+    """Return for each cell of a single value the number of the last grain that divides it; 0 for other cells."""
+    values, single = np.asarray(starts, dtype=np.int64), np.asarray(widths) == 1
     levels = np.zeros(len(values), np.int64)
-    grain = 1
-    for level in range(1, 10):
-        grain *= _ROUND[(level - 1) % 2]
+    for level, grain in enumerate(grains, start=1):
         levels[single & (values % grain == 0)] = level
     return levels
 
@@ -183,7 +192,24 @@ def equal_width(low: int, high: int, step: int, bins: int | str | None) -> list[
     return [low + i * count // n * step for i in range(n)] + [high + 1]
 
 
-class BinGrid:
+class CodedBins:
+    """Bins with a code each, followed by special values."""
+
+    _kept: NDArray[np.int64]
+    _special: Sequence[float] | NDArray[np.float64]
+
+    @property
+    def bins(self) -> int:
+        """Number of bins with a code."""
+        return len(self._kept)
+
+    @property
+    def size(self) -> int:
+        """Number of codes."""
+        return self.bins + len(self._special)
+
+
+class BinGrid(CodedBins):
     """Bins between increasing cuts (the last one exclusive) over the integers origin, origin + step, ...
 
     Codes are the bins with a drawable value, in order, then the special values. Arithmetic is modulo 2^64 on unsigned
@@ -203,16 +229,6 @@ class BinGrid:
         self._special_value = np.array([wrap_to_64_bits(s) for s in special], dtype=np.uint64)
         order = np.argsort(self._special_value)
         self._special_sorted = self._special_value[order], order.astype(np.int64) + self.bins
-
-    @property
-    def bins(self) -> int:
-        """Number of bins with a code."""
-        return len(self._kept)
-
-    @property
-    def size(self) -> int:
-        """Number of codes."""
-        return self.bins + len(self._special)
 
     def values(self) -> tuple[list[int], list[int]]:
         """Return the first value of each bin with a code, in steps from zero, and its number of values."""
@@ -299,7 +315,7 @@ def public_edges(
     return [low, *inner, high]
 
 
-class FloatBins:
+class FloatBins(CodedBins):
     """Bins of floats between increasing edges, left-closed, the last one closed.
 
     Edges and special values are rounded to the column's type (32 or 64 bits) first, so that 0.1 in a schema means the
@@ -321,16 +337,6 @@ class FloatBins:
             self._runs = self._digits(decimals)
             drawable = self._runs.drawable
         self._kept, self._code, self._nearest = number_drawable_bins(drawable)
-
-    @property
-    def bins(self) -> int:
-        """Number of bins with a code."""
-        return len(self._kept)
-
-    @property
-    def size(self) -> int:
-        """Number of codes."""
-        return self.bins + len(self._special)
 
     @property
     def repeats_special(self) -> bool:
@@ -407,7 +413,13 @@ class FloatBins:
         in_bin = codes < self.bins
         bins = self._kept[np.where(in_bin, codes, 0)]
         if self._decimals is None:
-            values = self._continuous(bins, rng)
+            low, high = self._low[bins], self._high[bins]
+            share = rng.random(len(bins))
+            # Two products cannot overflow, unlike high - low; rounding may fall outside, hence the clip.
+            drawn = np.clip(low * (1 - share) + high * share, low, high).astype(self._dtype)
+            for _ in self._special:  # replace a drawn special value by the next number; the highest is never special
+                drawn = np.where(np.isin(drawn, self._special), self._beside(drawn, np.inf), drawn)
+            values = drawn.astype(np.float64) + 0.0
         else:
             # Whole numbers below 2^53 over a power of ten below 2^63: one correctly rounded division.
             whole = self._runs.draw(bins, rng).view(np.int64)
@@ -415,16 +427,6 @@ class FloatBins:
         if len(self._special):
             values[~in_bin] = self._special[codes[~in_bin] - self.bins]
         return values
-
-    def _continuous(self, bins: NDArray[Any], rng: np.random.Generator) -> Floats:
-        low, high = self._low[bins], self._high[bins]
-        share = rng.random(len(bins))
-        # Two products cannot overflow, unlike high - low; rounding may fall outside, hence the clip.
-        values = np.clip(low * (1 - share) + high * share, low, high).astype(self._dtype)
-        for _ in self._special:  # replace a drawn special value by the next number; the highest is never special
-            values = np.where(np.isin(values, self._special), self._beside(values, np.inf), values)
-        wide: Floats = values.astype(np.float64)
-        return wide + 0.0
 
 
 _GRAINS = tuple(map(parse_step, ("1s", "15s", "1min", "5min", "15min", "30min", "1h", "12h", "1d", "7d")))
@@ -476,13 +478,4 @@ def span_levels(step: int) -> Callable[[Sequence[int], NDArray[np.float64]], NDA
     [7, 0, 1, 2, 4, 0]
     """
     grains = [grain // step for grain in _GRAINS if grain > step and grain % step == 0]
-
-    def levels(starts: Sequence[int], widths: NDArray[np.float64]) -> NDArray[np.int64]:
-        values = np.array(starts, np.int64)
-        single = np.asarray(widths) == 1
-        made = np.zeros(len(values), np.int64)
-        for level, grain in enumerate(grains, start=1):
-            made[single & (values % grain == 0)] = level
-        return made
-
-    return levels
+    return partial(_measure_levels, grains=grains)

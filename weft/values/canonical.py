@@ -26,25 +26,8 @@ INEXACT = (
 )
 
 NULL_WORDS = (
-    "",
-    "#N/A",
-    "#N/A N/A",
-    "#NA",
-    "-1.#IND",
-    "-1.#QNAN",
-    "-NaN",
-    "-nan",
-    "1.#IND",
-    "1.#QNAN",
-    "<NA>",
-    "N/A",
-    "NA",
-    "NULL",
-    "NaN",
-    "None",
-    "n/a",
-    "nan",
-    "null",
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
 """Words that pandas or Arrow reads as missing, Arrow only in columns that it does not infer as text."""
 
@@ -116,12 +99,12 @@ def _spell_words(array: pa.Array, java: bool) -> pa.Array:
     words = pc.if_else(pc.is_in(lower, value_set=_TRUTHS), lower, words)
     missing = pc.or_kleene(pc.is_in(trimmed, value_set=_NULLS), pc.match_substring_regex(lower, _NAN))
     words = pc.if_else(missing.fill_null(True), None, words)
-    words = _replace_masked(words, pc.match_substring_regex(lower, _INFINITY), lower, _spell_infinities)
+    infinite, whole = pc.match_substring_regex(lower, _INFINITY), pc.match_substring_regex(trimmed, _WHOLE)
+    words = _replace_masked(words, infinite, lower, lambda texts: _unsign(texts, _INFINITY, r"\1inf"))
     words = _replace_masked(words, pc.match_substring_regex(trimmed, _HEX), trimmed, _spell_hexadecimals)
-    whole = pc.match_substring_regex(trimmed, _WHOLE)
     words = _replace_masked(words, whole, trimmed, _spell_whole_numbers)
     fraction = pc.and_not(pc.match_substring_regex(trimmed, _NUMBER), whole)
-    return _replace_masked(words, fraction, trimmed, lambda texts: _spell_floats(_parse_floats(texts)))
+    return _replace_masked(words, fraction, trimmed, lambda texts: _spell_floats(floats_of(_unsign(texts))))
 
 
 def _replace_masked(words: pa.Array, mask: pa.Array, source: pa.Array, spell: object) -> pa.Array:
@@ -131,8 +114,9 @@ def _replace_masked(words: pa.Array, mask: pa.Array, source: pa.Array, spell: ob
     return pc.replace_with_mask(words, mask, spell(chosen)) if len(chosen) else words  # type: ignore[operator]
 
 
-def _spell_infinities(texts: pa.Array) -> pa.Array:
-    return pc.replace_substring_regex(pc.replace_substring_regex(texts, _INFINITY, r"\1inf"), r"^\+", "")
+def _unsign(texts: pa.Array, pattern: str = "^", written: str = "") -> pa.Array:
+    """Return texts without a plus sign, after a replacement."""
+    return pc.replace_substring_regex(pc.replace_substring_regex(texts, pattern, written), r"^\+", "")
 
 
 def _spell_hexadecimals(texts: pa.Array) -> pa.Array:
@@ -140,16 +124,8 @@ def _spell_hexadecimals(texts: pa.Array) -> pa.Array:
 
 
 def _spell_whole_numbers(texts: pa.Array) -> pa.Array:
-    digits = pc.replace_substring_regex(texts, r"^([+-]?)0*([0-9]+?)(?:\.0*)?$", r"\1\2")
-    digits = pc.replace_substring_regex(digits, r"^\+", "")
+    digits = _unsign(texts, r"^([+-]?)0*([0-9]+?)(?:\.0*)?$", r"\1\2")
     return pc.replace_substring_regex(digits, "^-0$", "0")
-
-
-def _parse_floats(texts: pa.Array) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = (
-        pc.replace_substring_regex(texts, r"^\+", "").cast(pa.float64()).to_numpy(zero_copy_only=False)
-    )
-    return values
 
 
 def _spell_floats(values: NDArray[np.float64]) -> pa.Array:

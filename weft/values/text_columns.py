@@ -1,5 +1,7 @@
 """Carriers for text columns: numbers, dates and times written as text, converted to exact integers and back."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -78,10 +80,8 @@ class TextTimes(TextMoments):
 
     def read(self, array: pa.Array) -> Reading:
         """Parse each text as a time of day."""
-        missing = missing_of(array)
-        moments = text.read_moments(array, *self._forms)
-        seconds = moments.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-        return Reading(seconds % 86_400, missing, None, missing_of(moments) & ~missing)
+        reading = super().read(array)
+        return replace(reading, values=reading.values % 86_400)
 
 
 class TextSpans:
@@ -96,10 +96,7 @@ class TextSpans:
         """Parse each text as a duration."""
         missing = missing_of(array)
         found = pc.extract_regex(text.repair_text(array), _SPAN)
-        hours, minutes, seconds = (
-            pc.struct_field(found, part).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-            for part in ("hours", "minutes", "seconds")
-        )
+        hours, minutes, seconds = (text.digits_of(pc.struct_field(found, p)) for p in ("hours", "minutes", "seconds"))
         negative = pc.equal(pc.struct_field(found, "sign"), "-").fill_null(False).to_numpy(zero_copy_only=False)
         total = (hours * 60 + minutes) * 60 + seconds
         return Reading(np.where(negative, -total, total), missing, None, missing_of(found) & ~missing)

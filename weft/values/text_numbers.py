@@ -65,11 +65,11 @@ def digits_of(words: pa.Array) -> NDArray[np.int64]:
 def read_floats(array: pa.Array) -> tuple[NDArray[np.float64], Mask]:
     """Return the numbers of a text column (NaN for null and "nan"), and a mask of texts that are not numbers."""
     words = pc.utf8_trim_whitespace(repair_text(array))
-    number, nan = _matches_regex(words, _NUMBER), _matches_regex(words, _NAN)
-    infinite = _matches_regex(words, _INFINITY)
+    number, nan = matches_regex(words, _NUMBER), matches_regex(words, _NAN)
+    infinite = matches_regex(words, _INFINITY)
     digits = pc.if_else(pa.array(number), pc.replace_substring_regex(words, r"^\+", ""), None)
     values: NDArray[np.float64] = digits.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
-    negative = _matches_regex(words, "^-")
+    negative = matches_regex(words, "^-")
     values = np.where(infinite, np.where(negative, -np.inf, np.inf), values)
     present: Mask = pc.is_valid(words).to_numpy(zero_copy_only=False)
     return values, present & ~number & ~nan & ~infinite
@@ -94,7 +94,7 @@ def read_integers(array: pa.Array) -> tuple[NDArray[np.int64], Mask, Mask]:
     words = pc.utf8_trim_whitespace(repair_text(array))
     # pandas writes whole numbers as 3.0 in columns with missing values.
     words = pc.replace_substring_regex(words, r"^([+-]?[0-9]+)\.0*$", r"\1")
-    whole = _matches_regex(words, _INTEGER)
+    whole = matches_regex(words, _INTEGER)
     digits = pc.if_else(pa.array(whole), pc.replace_substring_regex(words, r"^\+", ""), None)
     exact: NDArray[np.int64] = digits.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     if bool(whole.all()):
@@ -132,7 +132,8 @@ def _extract_numbers(words: pa.Array, form: str) -> pa.Array:
     return pc.replace_substring_regex(pc.ascii_trim_whitespace(words), r"\b0+([0-9])", r"\1")
 
 
-def _matches_regex(words: pa.Array, pattern: str) -> Mask:
+def matches_regex(words: pa.Array, pattern: str) -> Mask:
+    """Return a mask of the texts that contain a match of a pattern; null does not."""
     mask: Mask = pc.match_substring_regex(words, pattern).fill_null(False).to_numpy(zero_copy_only=False)
     return mask
 
@@ -244,7 +245,15 @@ def blank_marked_values(array: pa.Array, markers: Sequence[Marker]) -> pa.Array:
     """
     if not markers or pa.types.is_null(array.type) or pa.types.is_dictionary(array.type):
         return array
-    values = _write_markers(array, markers) if is_text(array.type) else _convert_markers(array.type, markers)
+    if is_text(array.type):
+        target = pa.large_string() if pa.types.is_string_view(array.type) else array.type
+        values = pa.array(list(dict.fromkeys(map(write_marker, markers))), target)
+    else:
+        found: list[pa.Array] = []
+        for marker in markers:
+            with suppress(pa.ArrowException, ValueError, ArithmeticError, TypeError):
+                found.append(_convert_marker(array.type, marker))
+        values = pc.unique(pa.concat_arrays(found)) if found else pa.array([], array.type)
     if not len(values):
         return array
     # ASCII functions work on bytes, which need not be valid UTF-8.
@@ -255,19 +264,6 @@ def blank_marked_values(array: pa.Array, markers: Sequence[Marker]) -> pa.Array:
 def write_marker(marker: Marker) -> str:
     """Return a marker as text."""
     return marker.strip() if isinstance(marker, str) else repr(marker)
-
-
-def _write_markers(array: pa.Array, markers: Sequence[Marker]) -> pa.Array:
-    target = pa.large_string() if pa.types.is_string_view(array.type) else array.type
-    return pa.array(list(dict.fromkeys(map(write_marker, markers))), target)
-
-
-def _convert_markers(arrow_type: pa.DataType, markers: Sequence[Marker]) -> pa.Array:
-    values: list[pa.Array] = []
-    for marker in markers:
-        with suppress(pa.ArrowException, ValueError, ArithmeticError, TypeError):
-            values.append(_convert_marker(arrow_type, marker))
-    return pc.unique(pa.concat_arrays(values)) if values else pa.array([], arrow_type)
 
 
 def _convert_marker(arrow_type: pa.DataType, marker: Marker) -> pa.Array:

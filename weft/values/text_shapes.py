@@ -239,22 +239,8 @@ def classify_texts(data, offsets, valid):  # type: ignore[no-untyped-def]
 
 
 MARKERS = (
-    "?",
-    "NA",
-    "N/A",
-    "n/a",
-    "na",
-    "NaN",
-    "nan",
-    "null",
-    "NULL",
-    "None",
-    "-",
-    "--",
-    ".",
-    "*",
-    "missing",
-    "Missing",
+    *("?", "NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "-", "--", ".", "*"),
+    *("missing", "Missing"),
 )
 """Words commonly used for missing values."""
 

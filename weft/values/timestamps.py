@@ -26,6 +26,14 @@ DAY = 86_400_000_000_000
 UNIT = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 """Nanoseconds in one unit of an Arrow timestamp."""
 
+
+def moment_unit(arrow_type: pa.DataType) -> int | None:
+    """Return the unit of a date or timestamp type in nanoseconds; None for other types."""
+    if pa.types.is_date(arrow_type):
+        return DAY if pa.types.is_date32(arrow_type) else UNIT["ms"]
+    return UNIT[arrow_type.unit] if pa.types.is_timestamp(arrow_type) else None
+
+
 _STEPS = {"d": DAY, "h": 3_600_000_000_000, "min": 60_000_000_000, **UNIT}
 _MOMENT = re.compile(
     r"(?P<year>[+-]?\d{4,6})-(?P<month>\d\d)-(?P<day>\d\d)"

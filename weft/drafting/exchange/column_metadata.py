@@ -2,13 +2,27 @@
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from weft.errors import SchemaError
 from weft.schema.kinds import Category, Column, Datetime, Integer, Real, Time
 from weft.schema.schema import Schema
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?Z?)?")
+
+
+JSON_TYPES = {name: name for name in ("integer", "boolean", "date", "datetime", "time")} | {"real": "number"}
+"""Types of columns as Frictionless and CSVW name them; others are strings."""
+
+
+def find_table(named: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
+    """Return the schema of a table, by default of the only one; SchemaError if there is none."""
+    found = named.get(table) if table is not None else next(iter(named.values())) if len(named) == 1 else None
+    if not isinstance(found, dict):
+        raise SchemaError(f"{source} has the tables {', '.join(named)}; name one that has a schema with --table")
+    return found
 
 
 @dataclass(frozen=True)

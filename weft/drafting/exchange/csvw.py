@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from weft.drafting.exchange.column_metadata import describe_columns, parse_bounds
-from weft.errors import SchemaError
+from weft.drafting.exchange.column_metadata import JSON_TYPES, describe_columns, find_table, parse_bounds
 from weft.schema.schema import Schema
 
 NAME = "CSVW"
@@ -20,14 +19,6 @@ _KINDS = dict.fromkeys(_WHOLE, "integer") | {
     **dict.fromkeys(("date", "datetime", "dateTime", "dateTimeStamp"), "datetime"),
     "time": "time",
 }
-_TYPES = {
-    "integer": "integer",
-    "real": "number",
-    "boolean": "boolean",
-    "date": "date",
-    "datetime": "datetime",
-    "time": "time",
-}
 
 
 def recognises(document: Mapping[str, Any]) -> bool:
@@ -39,18 +30,11 @@ def recognises(document: Mapping[str, Any]) -> bool:
 
 def read(document: Mapping[str, Any], source: str, table: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the top-level keys and the column entries of the schema."""
-    schema = _find_table_schema(document, source, table)
-    columns = [each for each in schema.get("columns", []) if isinstance(each, dict) and not each.get("virtual")]
-    return {}, {name: _make_entry(column) for column in columns if (name := _get_column_name(column))}
-
-
-def _find_table_schema(document: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
     tables = document.get("tables", [document])
     named = {str(each.get("url")): each.get("tableSchema") for each in tables if isinstance(each, dict)}
-    found = named.get(table) if table is not None else next(iter(named.values())) if len(named) == 1 else None
-    if not isinstance(found, dict):
-        raise SchemaError(f"{source} has the tables {', '.join(named)}; name one that has a schema with --table")
-    return found
+    schema = find_table(named, source, table)
+    columns = [each for each in schema.get("columns", []) if isinstance(each, dict) and not each.get("virtual")]
+    return {}, {name: _make_entry(column) for column in columns if (name := _get_column_name(column))}
 
 
 def _get_column_name(column: Mapping[str, Any]) -> str:
@@ -81,16 +65,13 @@ def write(schema: Schema, table: str) -> dict[str, Any]:
     """Return the metadata of one table."""
     columns = []
     for each in describe_columns(schema):
-        kind: Any = _TYPES.get(each.sort, "string")
+        kind: Any = JSON_TYPES.get(each.sort, "string")
         if each.values is not None:
             whole = all(type(value) is int for value in each.values)
             # CSVW supports no list of values: write them as a pattern.
-            kind = "integer" if whole else {"base": "string", "format": "|".join(map(_escape_regex, each.values))}
+            words = ("".join(f"\\{s}" if s in r"\.^$*+?()[]{}|-" else s for s in str(value)) for value in each.values)
+            kind = "integer" if whole else {"base": "string", "format": "|".join(words)}
         elif each.low is not None and each.sort in ("integer", "real", "date"):
             kind = {"base": kind, "minimum": each.low, "maximum": each.high}
         columns.append({"name": each.name, "titles": each.name, "datatype": kind, "required": not each.missing})
     return {"@context": _CONTEXT, "url": table, "tableSchema": {"columns": columns}}
-
-
-def _escape_regex(value: Any) -> str:
-    return "".join(f"\\{sign}" if sign in r"\.^$*+?()[]{}|-" else sign for sign in str(value))

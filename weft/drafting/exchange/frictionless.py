@@ -3,29 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from weft.drafting.exchange.column_metadata import describe_columns, parse_bounds
-from weft.errors import SchemaError
+from weft.drafting.exchange.column_metadata import JSON_TYPES, describe_columns, find_table, parse_bounds
 from weft.schema.schema import Schema
 
 NAME = "Frictionless"
-_KINDS = {
-    "integer": "integer",
-    "number": "real",
-    "boolean": "boolean",
-    "date": "datetime",
-    "datetime": "datetime",
-    "time": "time",
-    "year": "integer",
-}
-_TYPES = {
-    "integer": "integer",
-    "real": "number",
-    "boolean": "boolean",
-    "datetime": "datetime",
-    "date": "date",
-    "time": "time",
-    "duration": "duration",
-}
+_KINDS = {told: kind for kind, told in JSON_TYPES.items()} | {"date": "datetime", "year": "integer"}
+_TYPES = JSON_TYPES | {"duration": "duration"}
 
 
 def recognises(document: Mapping[str, Any]) -> bool:
@@ -35,22 +18,15 @@ def recognises(document: Mapping[str, Any]) -> bool:
 
 def read(document: Mapping[str, Any], source: str, table: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the top-level keys and the column entries of the schema."""
-    schema = _find_resource_schema(document, source, table)
+    schema = document
+    if "fields" not in document:
+        named = {str(r.get("name")): r.get("schema") for r in document["resources"] if isinstance(r, dict)}
+        schema = find_table(named, source, table)
     blanks = [word for word in schema.get("missingValues", []) if isinstance(word, str) and word]
     fields = [
         field for field in schema.get("fields", []) if isinstance(field, dict) and isinstance(field.get("name"), str)
     ]
     return {}, {field["name"]: _convert_field(field, blanks) for field in fields}
-
-
-def _find_resource_schema(document: Mapping[str, Any], source: str, table: str | None) -> Mapping[str, Any]:
-    if "fields" in document:
-        return document
-    named = {str(r.get("name")): r.get("schema") for r in document["resources"] if isinstance(r, dict)}
-    found = named.get(table) if table is not None else next(iter(named.values())) if len(named) == 1 else None
-    if not isinstance(found, dict):
-        raise SchemaError(f"{source} has the tables {', '.join(named)}; name one that has a schema with --table")
-    return found
 
 
 def _convert_field(field: Mapping[str, Any], blanks: list[str]) -> dict[str, Any]:
@@ -64,8 +40,7 @@ def _convert_field(field: Mapping[str, Any], blanks: list[str]) -> dict[str, Any
     if listed:
         entry = {"kind": "category", "values": listed}
     elif kind is None:
-        entry = {"kind": "id"} if limits.get("unique") is True else {"kind": "unknown"}
-        return entry
+        return {"kind": "id" if limits.get("unique") is True else "unknown"}
     else:
         entry = {"kind": kind} | parse_bounds(kind, limits.get("minimum"), limits.get("maximum"))
         form = field.get("format")

@@ -18,30 +18,13 @@ import pyarrow as pa
 
 from weft.encoding import Codec
 from weft.engines.privacy_units import Units
-from weft.engines.recoding import Deal, Joined, Maps, Recoding
-from weft.engines.spark import workers
-from weft.engines.spark.packed_rows import (
-    BLOCK_ROWS,
-    TakenApart,
-    Words,
-    block_fields,
-    from_octets,
-    lines_of,
-    spark_fields,
-    width_of,
-)
-from weft.engines.spark.workers import FIELDS, PIECE, add_pieces, sum_pieces
+from weft.engines.recoding import Deal, RecodedEngine, Recoding
+from weft.engines.spark import packed_rows, workers
+from weft.engines.spark.packed_rows import BLOCK_ROWS, TakenApart, Words, block_fields, lines_of, spark_fields, width_of
 from weft.engines.spill import KEY
 from weft.errors import DataError
 from weft.io.adbc import hold_open
-from weft.io.spark_source import (
-    Converted,
-    SparkTable,
-    arrow_schema,
-    explain_spark_errors,
-    get_spark_column,
-    override_settings,
-)
+from weft.io.spark_source import SparkTable, arrow_schema, explain_spark_errors, get_spark_column, override_settings
 from weft.marginals.counting import Counter, Counts
 from weft.marginals.domain import Clique, Domain
 from weft.progress import Listener, ignore_event, report_stage
@@ -78,19 +61,13 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class SparkEngine:
+class SparkEngine(RecodedEngine):
     """Counts blocks of codes on Spark's workers."""
 
     blocks: Blocks
-    recoding: Recoding
     units: bool = False
     """Whether a unit may have several rows, which blocks then identify."""
     listener: Listener = ignore_event
-
-    @property
-    def domain(self) -> Domain:
-        """The attributes that can be counted."""
-        return self.recoding.domain
 
     def count(self, cliques: Sequence[Clique]) -> list[Counts]:
         """Return the exact marginal of each clique, in one pass over the required columns of the blocks."""
@@ -115,7 +92,7 @@ class SparkEngine:
         lines = lines_of(_combine_chunks(found.column("line"), pa.binary()), width_of(domain))
         rows = _combine_chunks(found.column("rows"), pa.int64()).to_numpy().astype(np.int64)
         order = np.lexsort(lines.T[::-1]) if lines.shape[1] else np.arange(len(lines))
-        distinct = [each.astype(np.int64) for each in from_octets(lines[order], domain).columns]
+        distinct = [each.astype(np.int64) for each in packed_rows.from_octets(lines[order], domain).columns]
         return np.column_stack(distinct) if distinct else np.zeros((len(lines), 0), np.int64), rows[order]
 
     def unit_sizes(self, most: int) -> Counts:
@@ -147,14 +124,6 @@ class SparkEngine:
             replace(self, blocks=replace(blocks, frame=blocks.frame.filter(f"part = {i}"))) for i in range(len(parts))
         ]
 
-    def recode(self, maps: Maps) -> SparkEngine:
-        """Return a view with recoded attributes."""
-        return replace(self, recoding=self.recoding.then(maps))
-
-    def arrange(self, joined: Joined, kept: Sequence[str]) -> SparkEngine:
-        """Return a view of some attributes, and of new ones that join others."""
-        return replace(self, recoding=self.recoding.arranged(joined, kept))
-
     def _columns(self, names: Sequence[str]) -> list[str]:
         return [f"c{self.blocks.domain.index(name)}" for name in names]
 
@@ -162,13 +131,15 @@ class SparkEngine:
         """Return the sum of the tasks' counts: small ones are added by the driver, large ones by workers first."""
         flat = np.zeros(cells, np.int64)
         with self.blocks.computing():
-            partial = self.blocks.run(work, FIELDS, needed)
+            partial = self.blocks.run(work, workers.FIELDS, needed)
             if cells * self.blocks.tasks > _DIRECT:
-                most = min(-(-cells // PIECE), self.blocks.tasks)
-                partial = partial.repartition(most, "piece").mapInArrow(sum_pieces, spark_fields(FIELDS))
+                most = min(-(-cells // workers.PIECE), self.blocks.tasks)
+                partial = partial.repartition(most, "piece").mapInArrow(
+                    workers.sum_pieces, spark_fields(workers.FIELDS)
+                )
             found = partial.toArrow()
         for batch in found.to_batches():
-            add_pieces(batch, flat)
+            workers.add_pieces(batch, flat)
         return flat
 
 
@@ -179,7 +150,10 @@ def open_spark_engine(
     domain = codec.domain
     names = units.beside(codec.reads)
     with explain_spark_errors(table.name):
-        read, converted = _pack_for_workers(table.frame.select(*map(get_spark_column, names)), table.converted)
+        read, converted = table.frame.select(*map(get_spark_column, names)), table.converted
+        words = Words.of(arrow_schema(read))  # the form that Java passes to workers fastest
+        if words.places:
+            read, converted = read.select(*words.columns()), TakenApart(words, converted)
         if units.column is None:
             coded = read.mapInArrow(workers.Encode(codec, converted), spark_fields(block_fields(domain)))
         else:
@@ -189,22 +163,13 @@ def open_spark_engine(
             keep = workers.Truncate(domain, units.most, rng.bytes(KEY))
             coded = near.mapInArrow(keep, spark_fields(block_fields(domain)))
     with report_stage(listener, "read"):
-        blocks = _persist_blocks(table, coded, domain, _choose_batch_rows(read))
-    return SparkEngine(blocks, Recoding(domain), units.column is not None and units.most > 1, listener)
-
-
-def _pack_for_workers(read: Any, converted: Converted) -> tuple[Any, Converted]:
-    """Return rows in the form that Java passes to workers fastest, and the conversion for the workers."""
-    words = Words.of(arrow_schema(read))
-    return (read.select(*words.columns()), TakenApart(words, converted)) if words.places else (read, converted)
-
-
-def _choose_batch_rows(read: Any) -> dict[str, str]:
-    """Return the settings for rows per batch: as many as fit, or with Spark's byte limit if there is text."""
-    kinds = arrow_schema(read).types
-    if not all(map(pa.types.is_primitive, kinds)):
-        return {_BATCH_ROWS: str(BLOCK_ROWS)}
-    return {_BATCH_ROWS: str(min(BLOCK_ROWS, _HANDED // (8 * len(kinds)))), _BATCH_OCTETS: _ANY}
+        # As many rows per batch as fit, or with Spark's byte limit if there is text.
+        kinds, handing = arrow_schema(read).types, {_BATCH_ROWS: str(BLOCK_ROWS)}
+        if all(map(pa.types.is_primitive, kinds)):
+            handing = {_BATCH_ROWS: str(min(BLOCK_ROWS, _HANDED // (8 * len(kinds)))), _BATCH_OCTETS: _ANY}
+        blocks = _persist_blocks(table, coded, domain, handing)
+    several = units.column is not None and units.most > 1
+    return SparkEngine(blocks, several, listener, recoding=Recoding(domain))
 
 
 def _persist_blocks(table: SparkTable, coded: Any, domain: Domain, handing: dict[str, str]) -> Blocks:

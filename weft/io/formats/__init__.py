@@ -95,12 +95,7 @@ def replace_ending(table: Path, end: str) -> Path:
 
 
 def _by_ending() -> dict[str, Format]:
-    return _index_by_ending(tuple(FORMATS.values()))
-
-
-@lru_cache(maxsize=8)
-def _index_by_ending(registered: tuple[tuple[str, str], ...]) -> dict[str, Format]:
-    return {end: each for each in _load_formats(registered) for end in each.endings}
+    return {end: each for each in all_formats() for end in each.endings}
 
 
 @lru_cache(maxsize=8)

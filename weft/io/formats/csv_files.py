@@ -28,7 +28,7 @@ from weft.io.file_faults import (
     readable_file,
     stream_fault,
 )
-from weft.io.formats.format import FileLayout, Formulas, Opening, Sink, TextFormat, Write, WriteOptions
+from weft.io.formats.format import FileLayout, Opening, Sink, TextFormat, Write, WriteOptions
 from weft.io.reader import Reader
 from weft.io.text_to_types import check_columns, convert_batch, csv_arrow_schema, make_column_names, read_type
 from weft.schema import Schema
@@ -77,7 +77,17 @@ class Csv(TextFormat):
                 raise fault
             if dialect.header is None and looks_like_a_row(csv_names(path, dialect)):
                 raise DataError(f"{path}: {NO_HEADER}")
-        return text_table(path, dialect)
+        with readable_file(path), open_text_stream(path, dialect) as stream:
+            names = names_of(stream, dialect)
+            places = [str(place) for place in range(len(names))]  # names may repeat
+            words = dict.fromkeys(places, pa.string())
+            tables = [pa.schema(words.items()).empty_table()]
+            for records in records_of(stream, dialect, [True] * len(names)):
+                table = _parse_records(records, places, dialect, words, stream.kind)
+                if table is None:
+                    raise DataError(f"{stream.name}: the file cannot be read as CSV")
+                tables.append(table)
+            return pa.concat_tables(tables).rename_columns(names)
 
     def read_columns(self, path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> pa.Schema:
         """Return the columns that the first line names, in the schema's types."""
@@ -92,10 +102,26 @@ class Csv(TextFormat):
         """Return the names in the first line."""
         return FileLayout(csv_names(path))
 
-    def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> AbstractContextManager[Write]:
+    @contextmanager
+    def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> Iterator[Write]:
         """Begin a file separated by commas, or by tabs if its ending is .tsv."""
-        separator = "\t" if options.ending.lower().startswith(".tsv") else ","
-        return _open_csv_writer(sink, arrow, separator, options.formulas, options.schema)
+        schema, escapes = options.schema, options.formulas == "escape"
+        plain = pa.schema([field.with_type(_csv_type(field.type)) for field in arrow])
+        pointed = [field.name for field in plain if _is_pointed(field, schema)]
+        names = [escape_name(name) if escapes else name for name in plain.names]
+        forms = {n: schema.column(n).number_format for n in plain.names if schema is not None and n in schema}
+        kinds = {name: pa.decimal128(38, 1) for name in pointed} | {name: pa.string() for name in forms if forms[name]}
+        written = pa.schema(
+            [(name, kinds.get(field.name, field.type)) for name, field in zip(names, plain, strict=True)]
+        )
+        settings = pyarrow.csv.WriteOptions(delimiter="\t" if options.ending.lower().startswith(".tsv") else ",")
+        with pyarrow.csv.CSVWriter(sink, written, write_options=settings) as writer:
+
+            def write(table: pa.Table) -> None:
+                made = _escape_formulas(table.cast(plain)) if escapes else table.cast(plain)
+                writer.write_table(_with_point(_format_number_columns(made, forms), pointed).rename_columns(names))
+
+            yield write
 
 
 CSV = Csv()
@@ -118,7 +144,8 @@ def csv_batches(stream: Stream, schema: Schema, dialect: Dialect = DEFAULT_DIALE
     kept = [name for name in names if name in schema]
     types = {name: read_type(schema.column(name), dialect) for name in kept}
     # Via text, all types get the same numbers, except decimals and short floats: these are always read by their type.
-    words = {name: kind if _may_round(kind) else pa.string() for name, kind in types.items()}
+    rounds = (pa.types.is_decimal, pa.types.is_float32, pa.types.is_float16)
+    words = {name: kind if any(test(kind) for test in rounds) else pa.string() for name, kind in types.items()}
     for records in records_of(stream, dialect, breaks):
         # Reading the schema's types directly is fastest. If that fails, all columns are read as text and converted
         # value by value: this accepts all that the types accept, and more notations, or explains what is wrong.
@@ -132,26 +159,6 @@ def csv_batches(stream: Stream, schema: Schema, dialect: Dialect = DEFAULT_DIALE
             )
         for batch in table.to_batches():
             yield convert_batch(batch, schema, stream.name, dialect.number_format)
-
-
-def _may_round(kind: pa.DataType) -> bool:
-    """Whether numbers of a type could be rounded differently when they are converted via text."""
-    return bool(pa.types.is_decimal(kind) or pa.types.is_float32(kind) or pa.types.is_float16(kind))
-
-
-def text_table(path: str | PathLike[str], dialect: Dialect) -> pa.Table:
-    """Read a whole CSV file with all columns as text; for drafts, which infer the kinds of columns."""
-    with readable_file(path), open_text_stream(path, dialect) as stream:
-        names = names_of(stream, dialect)
-        places = [str(place) for place in range(len(names))]  # names may repeat
-        words = dict.fromkeys(places, pa.string())
-        tables = [pa.schema(words.items()).empty_table()]
-        for records in records_of(stream, dialect, [True] * len(names)):
-            table = _parse_records(records, places, dialect, words, stream.kind)
-            if table is None:
-                raise DataError(f"{stream.name}: the file cannot be read as CSV")
-            tables.append(table)
-        return pa.concat_tables(tables).rename_columns(names)
 
 
 def records_of(stream: Stream, dialect: Dialect, breaks: Sequence[bool]) -> Iterator[bytes]:
@@ -214,26 +221,6 @@ def names_of(stream: Stream, dialect: Dialect, schema: Schema | None = None) -> 
     if dialect.named:
         return first
     return make_column_names(len(first), schema)
-
-
-@contextmanager
-def _open_csv_writer(
-    sink: Any, arrow: pa.Schema, separator: str, formulas: Formulas, schema: Schema | None
-) -> Iterator[Write]:
-    plain = pa.schema([field.with_type(_csv_type(field.type)) for field in arrow])
-    pointed = [field.name for field in plain if _is_pointed(field, schema)]
-    names = [escape_name(name) if formulas == "escape" else name for name in plain.names]
-    forms = {name: schema.column(name).number_format for name in plain.names if schema is not None and name in schema}
-    kinds = {name: pa.decimal128(38, 1) for name in pointed} | {name: pa.string() for name in forms if forms[name]}
-    written = [kinds.get(field.name, field.type) for field in plain]
-    options = pyarrow.csv.WriteOptions(delimiter=separator)
-    with pyarrow.csv.CSVWriter(sink, pa.schema(zip(names, written, strict=True)), write_options=options) as writer:
-
-        def write(table: pa.Table) -> None:
-            made = _escape_formulas(table.cast(plain)) if formulas == "escape" else table.cast(plain)
-            writer.write_table(_with_point(_format_number_columns(made, forms), pointed).rename_columns(names))
-
-        yield write
 
 
 def _is_pointed(field: pa.Field, schema: Schema | None) -> bool:

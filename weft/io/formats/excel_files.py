@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import date, datetime
 from functools import lru_cache
 from itertools import chain, islice
@@ -78,10 +78,6 @@ _ROWS = 1 << 16
 _SHEET_ROWS = (1 << 20) - 1  # of one sheet, below the column names
 
 
-Sheet = str | int | None
-"""A declared sheet: its name, or its position counted from 1; None for the first."""
-
-
 class Excel(CellFormat):
     """One sheet of a workbook: the first one, or the one that the dialect names."""
 
@@ -101,42 +97,58 @@ class Excel(CellFormat):
 
     def batches(self, path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> Iterator[pa.RecordBatch]:
         """Read the rows of a sheet batch by batch, in the schema's types."""
-        return excel_batches(path, schema, dialect)
+        names, rows = _open_sheet(path, dialect, schema)
+        try:
+            check_names(schema, names)
+        except SchemaError as fault:
+            raise SchemaError(f"{path}: {fault}") from None
+        for columns in _iterate_columns(path, names, rows):
+            yield make_typed_batch(dict(zip(names, columns, strict=True)), str(path), schema)
 
     def read_whole(self, path: Path, dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
-        """Read a whole sheet as text."""
+        """Read a whole sheet as text; for drafts, which infer the kinds of columns."""
         with readable_file(path):
-            return excel_text(path, dialect)
+            names, rows = _open_sheet(path, dialect, None)
+            places = [str(place) for place in range(len(names))]  # names may repeat
+            blocks = (dict(zip(places, block, strict=True)) for block in _iterate_columns(path, names, rows))
+            empty = pa.schema([(place, pa.string()) for place in places])
+            batches = [text_batch(block, str(path)) for block in blocks]
+            return pa.Table.from_batches(batches, empty).rename_columns(names)
 
-    def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> AbstractContextManager[Write]:
+    @contextmanager
+    def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> Iterator[Write]:
         """Begin a workbook of one sheet."""
-        return _open_excel_writer(sink, arrow)
+        try:
+            import xlsxwriter
+        except ImportError:
+            raise OutputError("an Excel workbook needs the xlsxwriter package: pip install 'weft[excel]'") from None
+        # Text is never written as a formula, a link or a number.
+        texts = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
+        settings = {"constant_memory": True, "default_date_format": "yyyy-mm-dd hh:mm:ss"} | texts
+        book = xlsxwriter.Workbook(str(sink), settings)
+        book.set_properties({"created": datetime(2000, 1, 1)})  # so that equal rows give equal files
+        day = book.add_format({"num_format": "yyyy-mm-dd"})
+        sheet = book.add_worksheet()
+        sheet.add_write_handler(
+            date, lambda sheet, row, column, value, *_: sheet.write_datetime(row, column, value, day)
+        )
+        sheet.write_row(0, 0, arrow.names)
+        at = 1
+
+        def write(table: pa.Table) -> None:
+            nonlocal at
+            if at + table.num_rows > _SHEET_ROWS + 1:
+                raise OutputError(f"an Excel sheet holds at most {_SHEET_ROWS:,} rows; write a .csv or .parquet file")
+            for batch in table.to_batches(max_chunksize=1 << 14):
+                for row in zip(*(column.to_pylist() for column in _convert_cells(batch).columns), strict=True):
+                    sheet.write_row(at, 0, row)
+                    at += 1
+
+        yield write
+        book.close()
 
 
 EXCEL = Excel()
-
-
-def excel_batches(path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a sheet batch by batch, in the schema's types."""
-    names, rows = _open_sheet(path, dialect, schema)
-    try:
-        check_names(schema, names)
-    except SchemaError as fault:
-        raise SchemaError(f"{path}: {fault}") from None
-    for columns in _iterate_columns(path, names, rows):
-        yield make_typed_batch(dict(zip(names, columns, strict=True)), str(path), schema)
-
-
-def excel_text(path: Path, dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
-    """Read a whole sheet as text; for drafts, which infer the kinds of columns."""
-    names, rows = _open_sheet(path, dialect, None)
-    places = [str(place) for place in range(len(names))]  # names may repeat
-    batches = [
-        text_batch(dict(zip(places, columns, strict=True)), str(path))
-        for columns in _iterate_columns(path, names, rows)
-    ]
-    empty = pa.schema([(place, pa.string()) for place in places])
-    return pa.Table.from_batches(batches, empty).rename_columns(names)
 
 
 def _open_sheet(path: Path, dialect: Dialect, schema: Schema | None) -> tuple[list[str], Iterator[list[Any]]]:
@@ -174,10 +186,8 @@ def _open_sheet(path: Path, dialect: Dialect, schema: Schema | None) -> tuple[li
     return names, rows
 
 
-def _find_sheet(path: Path, names: Sequence[str], sheet: Sheet) -> int:
+def _find_sheet(path: Path, names: Sequence[str], sheet: str | int) -> int:
     """Return the index of a declared sheet; a sheet's name has precedence over an equal position."""
-    if sheet is None:
-        return 0
     if sheet in names:
         return names.index(str(sheet))
     places = [str(place) for place in range(1, len(names) + 1)]
@@ -198,37 +208,6 @@ def _iterate_columns(path: Path, names: Sequence[str], rows: Iterator[list[Any]]
         if filled[:, len(names) :].any():
             raise DataError(f"{path}: a row has a cell where the first row names no column. Clear it, or add a name")
         yield list(cells[filled.any(axis=1), : len(names)].T)
-
-
-@contextmanager
-def _open_excel_writer(sink: Any, arrow: pa.Schema) -> Iterator[Write]:
-    try:
-        import xlsxwriter
-    except ImportError:
-        raise OutputError("an Excel workbook needs the xlsxwriter package: pip install 'weft[excel]'") from None
-    # Text is never written as a formula, a link or a number.
-    texts = dict.fromkeys(("strings_to_formulas", "strings_to_urls", "strings_to_numbers"), False)
-    book = xlsxwriter.Workbook(
-        str(sink), {"constant_memory": True, "default_date_format": "yyyy-mm-dd hh:mm:ss"} | texts
-    )
-    book.set_properties({"created": datetime(2000, 1, 1)})  # so that equal rows give equal files
-    day = book.add_format({"num_format": "yyyy-mm-dd"})
-    sheet = book.add_worksheet()
-    sheet.add_write_handler(date, lambda sheet, row, column, value, *_: sheet.write_datetime(row, column, value, day))
-    sheet.write_row(0, 0, arrow.names)
-    at = 1
-
-    def write(table: pa.Table) -> None:
-        nonlocal at
-        if at + table.num_rows > _SHEET_ROWS + 1:
-            raise OutputError(f"an Excel sheet holds at most {_SHEET_ROWS:,} rows; write a .csv or .parquet file")
-        for batch in table.to_batches(max_chunksize=1 << 14):
-            for row in zip(*(column.to_pylist() for column in _convert_cells(batch).columns), strict=True):
-                sheet.write_row(at, 0, row)
-                at += 1
-
-    yield write
-    book.close()
 
 
 def _convert_cells(batch: pa.RecordBatch) -> pa.RecordBatch:

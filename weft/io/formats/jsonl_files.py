@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
@@ -55,12 +55,25 @@ class Jsonl(TextFormat):
 
     def batches(self, stream: Stream, schema: Schema, dialect: Dialect) -> Iterator[pa.RecordBatch]:
         """Read the rows of a file batch by batch, in the schema's types."""
-        return jsonl_batches(stream, schema)
+        names = [column.name for column in schema.columns if column.in_table]
+        known = set(names)
+        for line, rows in _iterate_objects(stream):
+            if schema.extra_columns == "refuse" and not set().union(*rows) <= known:
+                place = next(at for at, row in enumerate(rows) if not row.keys() <= known)
+                raise DataError(
+                    f"{stream.name}, line {line + place}: it has a key that the schema does not describe. Add a column "
+                    'for it, or set extra_columns = "ignore"'
+                )
+            yield make_typed_batch(_transpose_rows(rows, names), stream.name, schema)
 
     def read_whole(self, path: Path, dialect: Dialect = DEFAULT_DIALECT) -> pa.Table:
-        """Read a whole file as text."""
+        """Read a whole file as text, with keys in order of appearance; for drafts, which infer the kinds of columns."""
         with readable_file(path), open_text_stream(path, dialect) as stream:
-            return jsonl_text(stream)
+            rows = list(chain.from_iterable(rows for _, rows in _iterate_objects(stream)))
+            names = list(dict.fromkeys(chain.from_iterable(rows)))
+            if not names:
+                raise DataError(f"{stream.name} has no rows; a draft needs some")
+            return pa.Table.from_batches([text_batch(_transpose_rows(rows, names), stream.name)])
 
     def read_columns(self, path: Path, schema: Schema, dialect: Dialect = DEFAULT_DIALECT) -> pa.Schema:
         """Return the schema's columns and types: a key that a row lacks is a missing value."""
@@ -71,35 +84,20 @@ class Jsonl(TextFormat):
         with open_text_stream(path, DEFAULT_DIALECT) as stream:
             return FileLayout(next((list(rows[0]) for _, rows in _iterate_objects(stream)), None))
 
-    def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> AbstractContextManager[Write]:
+    @contextmanager
+    def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> Iterator[Write]:
         """Begin a file in UTF-8."""
-        return _open_jsonl_writer(sink)
+        dumps = partial(json.dumps, ensure_ascii=False, default=_convert_to_json, allow_nan=False)
+        with nullcontext(sink) if hasattr(sink, "write") else Path(str(sink)).open("wb") as file:
+
+            def write(table: pa.Table) -> None:
+                for batch in table.to_batches(max_chunksize=1 << 16):
+                    file.write("".join(f"{line}\n" for line in map(dumps, finite_rows(batch).to_pylist())).encode())
+
+            yield write
 
 
 JSONL = Jsonl()
-
-
-def jsonl_batches(stream: Stream, schema: Schema) -> Iterator[pa.RecordBatch]:
-    """Read the rows of a file batch by batch, in the schema's types."""
-    names = [column.name for column in schema.columns if column.in_table]
-    known = set(names)
-    for line, rows in _iterate_objects(stream):
-        if schema.extra_columns == "refuse" and not set().union(*rows) <= known:
-            place = next(at for at, row in enumerate(rows) if not row.keys() <= known)
-            raise DataError(
-                f"{stream.name}, line {line + place}: it has a key that the schema does not describe. Add a column "
-                'for it, or set extra_columns = "ignore"'
-            )
-        yield make_typed_batch(_transpose_rows(rows, names), stream.name, schema)
-
-
-def jsonl_text(stream: Stream) -> pa.Table:
-    """Read a whole file as text, with keys in order of appearance; for drafts, which infer the kinds of columns."""
-    rows = list(chain.from_iterable(rows for _, rows in _iterate_objects(stream)))
-    names = list(dict.fromkeys(chain.from_iterable(rows)))
-    if not names:
-        raise DataError(f"{stream.name} has no rows; a draft needs some")
-    return pa.Table.from_batches([text_batch(_transpose_rows(rows, names), stream.name)])
 
 
 def find_shared_keys(paths: Sequence[Path]) -> list[str]:
@@ -167,18 +165,6 @@ def _is_valid_line(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-@contextmanager
-def _open_jsonl_writer(sink: Any) -> Iterator[Write]:
-    dumps = partial(json.dumps, ensure_ascii=False, default=_convert_to_json, allow_nan=False)
-    with nullcontext(sink) if hasattr(sink, "write") else Path(sink).open("wb") as file:
-
-        def write(table: pa.Table) -> None:
-            for batch in table.to_batches(max_chunksize=1 << 16):
-                file.write("".join(f"{line}\n" for line in map(dumps, finite_rows(batch).to_pylist())).encode())
-
-        yield write
 
 
 def finite_rows(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -90,9 +90,9 @@ class Orc(TypedFormat):
     @contextmanager
     def writer(self, sink: Sink, arrow: pa.Schema, options: WriteOptions) -> Iterator[Write]:
         """Begin a file compressed with zstd."""
-        stored = pa.schema(
-            [(field.name, _choose_written_type(field.type, self.stored_type(field.type))) for field in arrow]
-        )
+        # The writer stores time stamps of all units itself: nanoseconds may overflow.
+        stamps = pa.types.is_timestamp
+        stored = pa.schema([(f.name, f.type if stamps(f.type) else self.stored_type(f.type)) for f in arrow])
         with _import_orc().ORCWriter(sink if hasattr(sink, "write") else str(sink), compression="zstd") as writer:
             writer.write(stored.empty_table())  # so that a table without rows has its columns
             yield lambda table: writer.write(_with_written_spans(table).cast(stored))
@@ -114,11 +114,6 @@ def _import_orc() -> Any:
     except ImportError:
         raise DataError("this build of pyarrow lacks ORC: install pyarrow from PyPI, or use a .parquet file") from None
     return pyarrow.orc
-
-
-def _choose_written_type(arrow_type: pa.DataType, stored: pa.DataType) -> pa.DataType:
-    """Return the type passed to the writer, which stores time stamps of all units; nanoseconds may overflow."""
-    return arrow_type if pa.types.is_timestamp(arrow_type) else stored
 
 
 def _with_written_spans(table: pa.Table) -> pa.Table:
@@ -149,7 +144,8 @@ def _scan_columns(path: Path, columns: Sequence[str], most_rows: int) -> Iterato
 
     table, names = pyarrow.dataset.dataset(str(path), format="orc"), list(columns)
     texts = [name for name in names if not pa.types.is_primitive(table.schema.field(name).type)]
-    known, found = _get_text_widths(*_identify_version(path)), dict.fromkeys(texts, 0)
+    status = path.stat()
+    known, found = _get_text_widths(str(path), status.st_size, status.st_mtime_ns), dict.fromkeys(texts, 0)
     step = _choose_step_rows([known.get(name) for name in texts])
     try:
         for batch in table.to_batches(
@@ -168,11 +164,6 @@ def _scan_columns(path: Path, columns: Sequence[str], most_rows: int) -> Iterato
         f"{path}: a time stamp is before 1677 or after 2262, which cannot be read from ORC. Store it as text or as a "
         "date, or write the table to a .parquet file"
     )
-
-
-def _identify_version(path: Path) -> tuple[str, int, int]:
-    status = path.stat()
-    return str(path), status.st_size, status.st_mtime_ns
 
 
 @lru_cache(maxsize=64)

@@ -3,37 +3,22 @@
 from dataclasses import fields, replace
 from typing import Any
 
-from weft.schema.kinds.boolean import Boolean
-from weft.schema.kinds.category import Category
-from weft.schema.kinds.datetime import Datetime
-from weft.schema.kinds.derived import Derived
-from weft.schema.kinds.duration import Duration
-from weft.schema.kinds.identifier import Id
-from weft.schema.kinds.integer import Integer
-from weft.schema.kinds.kind import Column, ColumnError, format_alternatives, suggest_known_word
-from weft.schema.kinds.real import Real
-from weft.schema.kinds.time_of_day import Time
-from weft.schema.kinds.unknown import Unknown, is_partial
+from weft.schema.kinds.boolean import Boolean as Boolean
+from weft.schema.kinds.category import Category as Category
+from weft.schema.kinds.datetime import Datetime as Datetime
+from weft.schema.kinds.derived import Derived as Derived
+from weft.schema.kinds.duration import Duration as Duration
+from weft.schema.kinds.identifier import Id as Id
+from weft.schema.kinds.integer import Integer as Integer
+from weft.schema.kinds.kind import Column as Column
+from weft.schema.kinds.kind import ColumnError as ColumnError
+from weft.schema.kinds.kind import format_alternatives
+from weft.schema.kinds.kind import suggest_known_word as suggest_known_word
+from weft.schema.kinds.real import Real as Real
+from weft.schema.kinds.time_of_day import Time as Time
+from weft.schema.kinds.unknown import Unknown as Unknown
+from weft.schema.kinds.unknown import is_partial
 from weft.values.text_numbers import Marker, write_marker
-
-__all__ = [
-    "KINDS",
-    "Boolean",
-    "Category",
-    "Column",
-    "ColumnError",
-    "Datetime",
-    "Derived",
-    "Duration",
-    "Id",
-    "Integer",
-    "Real",
-    "Time",
-    "Unknown",
-    "add_markers",
-    "column_from_dict",
-    "suggest_known_word",
-]
 
 KINDS: dict[str, type[Column]] = {
     c.kind: c for c in (Boolean, Datetime, Time, Duration, Id, Integer, Real, Category, Derived)

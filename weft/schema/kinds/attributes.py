@@ -112,6 +112,24 @@ class AttributePart(Protocol):
         ...
 
 
+class ComputedPart:
+    """Base class of parts of computed columns: no attribute, and nothing read from rows."""
+
+    def __init__(self, name: str, needs: tuple[str, ...]) -> None:
+        self.columns = (name,)
+        self.reads: tuple[str, ...] = ()
+        self.needs = needs
+        self.domain = Domain((), ())
+
+    def labels(self) -> list[tuple[Label, ...]]:
+        """Return no labels: there is no attribute."""
+        return []
+
+    def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
+        """Return no codes: there is no attribute."""
+        return []
+
+
 class Single:
     """A column that is encoded as one attribute."""
 
@@ -142,7 +160,6 @@ def name_column_codes(column: Column, arrow_type: pa.DataType, size: int) -> tup
         made.append(make_single_label("missing", "missing"))
     if len(made) > size:  # Arrow's null type has only the code for missing
         made = made[len(made) - size :]
-    # The codec merges values that a type cannot distinguish; a code number is then better than a wrong label.
-    return (
-        tuple(made) if len(made) == size else tuple(make_single_label(f"code {code}", "value") for code in range(size))
-    )
+    if len(made) != size:  # the codec merges values that a type cannot distinguish: better than a wrong label
+        made = [make_single_label(f"code {code}", "value") for code in range(size)]
+    return tuple(made)

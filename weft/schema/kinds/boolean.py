@@ -16,6 +16,7 @@ class Boolean(Column):
 
     kind: ClassVar[str] = "boolean"
     policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
+    outside_remedy = 'a value is neither true nor false. Set outside = "clip" to count it as missing'
     flipped: ClassVar[tuple[str, ...]] = ("missing", "outside")
 
     def plain_type(self) -> pa.DataType:
@@ -29,11 +30,6 @@ class Boolean(Column):
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Return the labels of both values."""
         return [make_single_label("false", "value"), make_single_label("true", "value")]
-
-    @property
-    def outside_remedy(self) -> str:
-        """Error text and remedy for any other value."""
-        return 'a value is neither true nor false. Set outside = "clip" to count it as missing'
 
     @property
     def listed(self) -> tuple[Scalar, ...]:

@@ -117,6 +117,7 @@ class Category(Column):
 
     kind: ClassVar[str] = "category"
     policies: ClassVar[tuple[str, ...]] = ("refuse", "other")
+    outside_remedy = 'a value is not listed in the schema. Add it to values, or declare other = "..."'
     flipped: ClassVar[tuple[str, ...]] = ("values", "missing")
 
     def __post_init__(self) -> None:
@@ -168,11 +169,6 @@ class Category(Column):
         return [make_single_label(str(value), "value") for value in self.values]
 
     @property
-    def outside_remedy(self) -> str:
-        """Error text and remedy for a value that is not listed."""
-        return 'a value is not listed in the schema. Add it to values, or declare other = "..."'
-
-    @property
     def listed(self) -> tuple[Scalar, ...]:
         """Possible values."""
         return self.values
@@ -187,7 +183,12 @@ class Category(Column):
                 return Guess({"kind": cls.kind, "values": ["unknown"]}, "No value was seen: list the possible values.")
             several = len(evidence.different) > MAX_LISTED_TEXTS
             if several and not pc.any(pc.match_substring_regex(evidence.different, "[\r\n]")).as_py():
-                return _guess_common_values(evidence)
+                order = np.lexsort((np.arange(len(evidence.counts)), -evidence.counts))[:COMMON]
+                values = sorted(evidence.different.take(pa.array(order)).to_pylist())
+                told = (
+                    "Text with very many different values: the most common are listed, and other represents the rest."
+                )
+                return Guess({"kind": "category", "values": values, "other": "other"}, told)
             reason = "Text with a limited number of different values."
             if len(evidence.different) > MAX_UNREMARKED_TEXTS:
                 reason = "Text with very many different values: keep common ones and declare other, or make it an id."
@@ -196,10 +197,3 @@ class Category(Column):
             values = sorted(evidence.different.to_pylist())
             return Guess({"kind": cls.kind, "values": values}, "Whole numbers that look like codes.")
         return None
-
-
-def _guess_common_values(evidence: ColumnEvidence) -> Guess:
-    order = np.lexsort((np.arange(len(evidence.counts)), -evidence.counts))[:COMMON]
-    values = sorted(evidence.different.take(pa.array(order)).to_pylist())
-    reason = "Text with very many different values: the most common are listed, and other represents the rest."
-    return Guess({"kind": "category", "values": values, "other": "other"}, reason)

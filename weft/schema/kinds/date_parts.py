@@ -17,7 +17,7 @@ from weft.marginals.domain import Domain, FineGrid, Order
 from weft.schema.kinds.attributes import Arrays, cast_to_stored_type
 from weft.schema.kinds.kind import Label, make_single_label
 from weft.schema.kinds.numeric_bins import BinnedColumn, GridCoder
-from weft.values.bins import measure_roundness
+from weft.values.bins import find_nearest, measure_roundness
 from weft.values.timestamps import DAY, write_moment
 
 MONDAY = 3
@@ -121,7 +121,8 @@ class Calendar:
         day = week < self._weeks
         at = np.where(day, week, 0)
         # A week without days is filled by special values: the nearest week with days replaces it.
-        at = _find_nearest_filled(self._number > 0)[at]
+        filled = np.flatnonzero(self._number > 0)
+        at = filled[find_nearest(filled, len(self._number))][at]
         asked = self._code[at, np.where(weekday < 7, weekday, 0)]
         chosen = self._existing[at, rng.integers(0, self._number[at])]
         found = np.where((weekday < 7) & (asked >= 0), asked, self._code[at, chosen])
@@ -152,15 +153,6 @@ def _hand_order(size: int, none: int) -> Order:
     levels = np.append(measure_roundness(np.arange(size), np.ones(size, np.int64)), np.zeros(none, np.int64))
     grid = FineGrid(np.arange(size + none), levels, np.ones(size + none))
     return Order(True, frozenset({size} if none else ()), grid)
-
-
-def _find_nearest_filled(has: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return for each index the nearest index where `has` is true."""
-    held = np.flatnonzero(has)
-    every = np.arange(len(has))
-    right = np.clip(np.searchsorted(held, every), 0, len(held) - 1)
-    left = np.maximum(right - 1, 0)
-    return np.where(np.abs(held[left] - every) <= np.abs(held[right] - every), held[left], held[right])
 
 
 PIECES = {"year": (1, 9999), "month": (1, 12), "day": (1, 31), "week": (1, 53), "week_from_sunday": (1, 54)}

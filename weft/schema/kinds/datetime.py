@@ -20,7 +20,7 @@ from weft.schema.kinds.draft_facts import MAX_CATEGORY_INTEGERS, ColumnEvidence,
 from weft.schema.kinds.integer import common_step
 from weft.schema.kinds.kind import Column, ColumnError, Label
 from weft.schema.kinds.numeric_bins import BinnedColumn, Bins, GridCoder, Scale
-from weft.schema.kinds.time_bins import Spans, span_grid
+from weft.schema.kinds.time_bins import TIME_REMEDY, keeps_values, make_spans, span_grid
 from weft.values.bins import EACH_CODE, BinGrid, equal_width
 from weft.values.storage import Carrier, Dates64, DayNumbers, Integers
 from weft.values.text_columns import TextMoments
@@ -52,17 +52,6 @@ def check_formats(column: Datetime) -> None:
     if not all(isinstance(each, str) and "%" in each for each in column.other_formats):
         told = 'other_formats must list strptime formats, such as ["%d/%m/%Y"]'
         raise ColumnError(column.name, told, "other_formats")
-
-
-def check_step(column: Datetime) -> None:
-    """Validate that `step` is a duration."""
-    if column.step is None:
-        return
-    try:
-        parse_step(column.step)
-    except ValueError:
-        told = 'step must be a duration such as "1d", "1h", "15min", "1s" or "1ms"'
-        raise ColumnError(column.name, told, "step") from None
 
 
 DAY_NUMBER = "%Y%m%d"
@@ -140,6 +129,7 @@ class Datetime(BinnedColumn):
 
     kind: ClassVar[str] = "datetime"
     rounded: ClassVar[bool] = False
+    outside_remedy = TIME_REMEDY
     flipped: ClassVar[tuple[str, ...]] = ("range", "step", "format", "missing", "outside")
 
     def __post_init__(self) -> None:
@@ -147,7 +137,11 @@ class Datetime(BinnedColumn):
         self._check_pieces()
         self._need(self.date is None or isinstance(self.date, bool), "date must be true or false", "date")
         check_formats(self)
-        check_step(self)
+        try:
+            parse_step("1s" if self.step is None else self.step)
+        except ValueError:
+            told = 'step must be a duration such as "1d", "1h", "15min", "1s" or "1ms"'
+            raise ColumnError(self.name, told, "step") from None
         self._need(
             self.timezone is None or (isinstance(self.timezone, str) and is_known_zone(self.timezone)),
             'timezone must be a known time zone such as "Europe/Berlin"',
@@ -225,11 +219,6 @@ class Datetime(BinnedColumn):
         """Whether the schema declares that values are stored as integers."""
         return self.format in EPOCHS or (self.type is not None and pa.types.is_integer(self.arrow_type()))
 
-    @property
-    def outside_remedy(self) -> str:
-        """Error text and remedy for a value outside the range or between two steps."""
-        return 'a value lies outside the schema. Widen range, refine step, add it to special, or set outside = "clip"'
-
     def plain_type(self) -> pa.DataType:
         """Return text if a format is declared, dates for plain dates, otherwise timestamps that fit the step."""
         if self.format in EPOCHS:
@@ -288,15 +277,10 @@ class Datetime(BinnedColumn):
     def _step(self, day: bool) -> int:
         return parse_step(self.step) if self.step else DAY if day else UNIT["s"]
 
-    def _spans(self, day: bool) -> Spans:
-        low, high = (self.place(end) for end in self.ends)
-        edges = None if self.edges is None else [self.place(edge) for edge in self.edges]
-        return Spans(low, high, self._step(day), self.bins, edges, [self.place(value) for value in self.special])
-
     def gaps(self, scale: Scale) -> BinGrid:
         """Compute the bins of the time since the base column."""
         try:
-            return self._spans(scale.day > 0).grid(int(scale.unit))
+            return make_spans(self, self._step(scale.day > 0)).grid(int(scale.unit))
         except ValueError as error:
             raise ColumnError(self.name, f"{error}", "range") from None
 
@@ -369,16 +353,14 @@ class Datetime(BinnedColumn):
 
     def check_format(self, carrier: Carrier, sample: list[int]) -> None:
         """Validate that the text format preserves these values."""
-        held = np.array(sample, dtype=np.int64)
-        none = np.zeros(len(held), dtype=bool)
-        back = carrier.read(carrier.write(held.view(np.uint64), none))
-        if back.unreadable is None or back.unreadable.any() or not np.array_equal(back.values, held):
-            raise ColumnError(self.name, "format loses part of a value; set a coarser step or full format", "format")
+        told = "format loses part of a value; set a coarser step or full format"
+        self._need(keeps_values(carrier, sample), told, "format")
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Return the labels of the bins in local time; a daylight saving change may shift an edge by an hour."""
         if self.after is not None:
-            return self._spans(self.plain_date).labels(name_span) + self.special_labels(_normalise_span)
+            spans = make_spans(self, self._step(self.plain_date))
+            return spans.labels(name_span) + self.special_labels(lambda value: name_span(parse_span(value)))
         texts = [self.ends[0], self.ends[1]] if self.edges is None else list(self.edges)
         moments = [Moment.parse(text) for text in texts]
         end = moments[-1].nanoseconds + (DAY if moments[-1].whole_day else 1)
@@ -409,10 +391,6 @@ class Datetime(BinnedColumn):
         if pa.types.is_integer(evidence.type) and len(evidence.values):
             return day_numbers(evidence.values)
         return None
-
-
-def _normalise_span(value: Any) -> str:
-    return name_span(parse_span(value))
 
 
 def _clock_at(nanoseconds: int, whole_day: bool) -> str:

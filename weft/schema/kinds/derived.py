@@ -18,8 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from weft.marginals.domain import Domain
-from weft.schema.kinds.attributes import Arrays, AttributePart, dictionary_array
+from weft.schema.kinds.attributes import Arrays, AttributePart, ComputedPart, dictionary_array
 from weft.schema.kinds.category import make_listed_array, write_category_value
 from weft.schema.kinds.formula import (
     MONTHS,
@@ -30,7 +29,6 @@ from weft.schema.kinds.formula import (
     evaluate_formula,
     list_formula_names,
     make_number_reader,
-    moment_unit,
     parse_formula,
     piece_interval,
     piece_reader,
@@ -38,34 +36,23 @@ from weft.schema.kinds.formula import (
     sources_of,
 )
 from weft.schema.kinds.integer import Integer
-from weft.schema.kinds.kind import Column, ColumnError, Label, Scalar
+from weft.schema.kinds.kind import Column, ColumnError, Scalar
 from weft.schema.kinds.numeric_bins import small_decimal
 from weft.values.arithmetic import Interval, NumberArray
 from weft.values.storage import decimal_array, decode_dictionary, write_floats
 from weft.values.text_numbers import is_text
-from weft.values.timestamps import DAY
+from weft.values.timestamps import DAY, moment_unit
 
 _EACH = 10_000  # maximum size of an integer range that a map must list completely
 
 
-class _Computed:
-    """Base class of the parts of derived columns: no attribute, and nothing read from rows."""
+class _Computed(ComputedPart):
+    """Base class of the parts of derived columns."""
 
     def __init__(self, column: Derived, fields: Mapping[str, pa.Field]) -> None:
-        self.columns = (column.name,)
-        self.reads: tuple[str, ...] = ()
-        self.needs = column.made_from
-        self.domain = Domain((), ())
+        super().__init__(column.name, column.made_from)
         self._column, self._field = column, fields[column.name]
         self._type = plain_type(self._field)
-
-    def labels(self) -> list[tuple[Label, ...]]:
-        """Return no labels: there is no attribute."""
-        return []
-
-    def encode(self, arrays: Arrays) -> list[NDArray[np.int64]]:
-        """Return no codes: there is no attribute."""
-        return []
 
     def stored(self, array: pa.Array) -> dict[str, pa.Array]:
         """Return the column in the type of its field."""

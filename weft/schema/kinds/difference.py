@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from weft.errors import DataError
 from weft.marginals.domain import Domain
-from weft.schema.kinds.attributes import Arrays, dictionary_array, name_column_codes
+from weft.schema.kinds.attributes import Arrays, cast_to_stored_type, name_column_codes
 from weft.schema.kinds.kind import Column, ColumnError, Label, Policies, suggest_known_word
 from weft.schema.kinds.numeric_bins import BinnedColumn, Scale
 from weft.values.storage import Reading, decode_dictionary
@@ -155,15 +155,12 @@ class Difference:
         gap = self._bins.draw(np.where(missing, 0, drawn), rng)
         start, unknown = self._start_of(made)
         array = self._own.carrier.write(np.where(unknown, np.uint64(0), start.view(np.uint64) + gap), missing | unknown)
-        stored = dictionary_array(array, self._type) if pa.types.is_dictionary(self._type) else array
-        return {self.columns[0]: stored}
+        return {self.columns[0]: cast_to_stored_type(array, self._type)}
 
     def fits(self, arrays: Arrays) -> Mask:
         """Return which rows have a valid difference, or a missing value where that is allowed."""
-        own, (start, unknown) = (
-            self._own.carrier.read(decode_dictionary(arrays[self.columns[0]])),
-            self._start_of(arrays),
-        )
+        own = self._own.carrier.read(decode_dictionary(arrays[self.columns[0]]))
+        start, unknown = self._start_of(arrays)
         gap, far = _subtract_modulo(own.values, start)
         inside = (self._bins.locate(gap, own.off, clip=False) >= 0) & (far == 0) & ~unknown & ~_get_unreadable_mask(own)
         return np.asarray(np.where(own.missing, self._column.missing, inside), dtype=bool)
@@ -176,7 +173,7 @@ class Difference:
         missing = own.missing | unknown | gone | _get_unreadable_mask(own)
         moved = own.values.view(np.uint64) - old.view(np.uint64) + new.view(np.uint64)
         array = self._own.carrier.write(np.where(missing, np.uint64(0), moved), missing)
-        return dictionary_array(array, self._type) if pa.types.is_dictionary(self._type) else array
+        return cast_to_stored_type(array, self._type)
 
     def _start_of(self, arrays: Arrays) -> tuple[NDArray[Any], Mask]:
         return self._start(decode_dictionary(arrays[self.needs[0]]))
@@ -186,8 +183,10 @@ class Difference:
         reading = self._other.carrier.read(array)
         values = reading.values
         ratio = self._other.unit / self._own.unit
-        if ratio >= 1:
-            values = _multiply_saturating(values, int(ratio))
+        if ratio >= 1:  # products are clipped to 64 bits; clipped values are outside every range
+            info = np.iinfo(values.dtype)
+            low, high = -(int(info.max) // int(ratio)) if info.min else 0, int(info.max) // int(ratio)
+            values = np.asarray(np.clip(values, low, high) * values.dtype.type(int(ratio)))
         else:  # the base type is finer: round down to the coarser unit
             values = values // np.array(ratio.denominator // ratio.numerator, values.dtype)
         if self._own.day > 1:
@@ -197,13 +196,6 @@ class Difference:
 
 def _get_unreadable_mask(reading: Reading) -> Mask:
     return np.zeros(len(reading.missing), bool) if reading.unreadable is None else reading.unreadable
-
-
-def _multiply_saturating(values: NDArray[Any], factor: int) -> NDArray[Any]:
-    """Compute products, clipped to 64 bits; clipped values are outside every range."""
-    info = np.iinfo(values.dtype)
-    low, high = -(int(info.max) // factor) if info.min else 0, int(info.max) // factor
-    return np.asarray(np.clip(values, low, high) * values.dtype.type(factor))
 
 
 def _subtract_modulo(values: NDArray[Any], start: NDArray[Any]) -> tuple[Ints, Ints]:

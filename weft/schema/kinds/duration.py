@@ -10,7 +10,7 @@ from weft.schema.kinds.draft_facts import ColumnEvidence, Guess
 from weft.schema.kinds.integer import common_step
 from weft.schema.kinds.kind import ColumnError
 from weft.schema.kinds.numeric_bins import GridCoder
-from weft.schema.kinds.time_bins import Spanned
+from weft.schema.kinds.time_bins import TIME_REMEDY, Spanned
 from weft.values.storage import Carrier, Integers
 from weft.values.text_columns import TextSpans
 from weft.values.text_numbers import is_text
@@ -24,6 +24,7 @@ class Duration(Spanned):
     """A length of time, in text as hours, minutes and seconds: 1:30:00."""
 
     kind: ClassVar[str] = "duration"
+    outside_remedy = TIME_REMEDY
     flipped: ClassVar[tuple[str, ...]] = ("range", "step", "special", "missing", "outside")
 
     def __post_init__(self) -> None:
@@ -44,11 +45,6 @@ class Duration(Spanned):
     def place(self, value: Any) -> int:
         """Return the duration in nanoseconds."""
         return parse_span(value)
-
-    @property
-    def outside_remedy(self) -> str:
-        """Error text and remedy for a value outside the range or between two steps."""
-        return 'a value lies outside the schema. Widen range, refine step, add it to special, or set outside = "clip"'
 
     def fits_unit(self, unit: str) -> bool:
         """Return whether the step is a multiple of an Arrow unit."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,13 +21,13 @@ import pyarrow.compute as pc
 from weft.schema.kinds.datetime import Datetime
 from weft.schema.kinds.difference import bounds_of
 from weft.schema.kinds.kind import Column, ColumnError, suggest_known_word
-from weft.schema.kinds.numeric_bins import BinnedColumn, Scale, small_decimal
+from weft.schema.kinds.numeric_bins import BinnedColumn, small_decimal
 from weft.schema.kinds.real import Real
 from weft.values.arithmetic import UNKNOWN, Interval, NumberArray
 from weft.values.storage import Carrier, Decimals, Integers, floats_of, missing_of
 from weft.values.text_columns import TextIntegers
 from weft.values.text_numbers import is_text, read_floats
-from weft.values.timestamps import DAY, UNIT
+from weft.values.timestamps import DAY, UNIT, moment_unit
 
 MAX_FORMULA_LENGTH = 2000
 
@@ -54,16 +55,10 @@ class Operation:
 Node = Name | Fraction | Operation
 
 
-class _Arithmetic(Protocol):
-    def __add__(self, other: Self, /) -> Self: ...
-    def __sub__(self, other: Self, /) -> Self: ...
-    def __mul__(self, other: Self, /) -> Self: ...
-    def __truediv__(self, other: Self, /) -> Self: ...
-
-
-T = TypeVar("T", bound=_Arithmetic)
+T = TypeVar("T", NumberArray, Interval)
 
 _SIGNS: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
 
 
 def parse_formula(text: str) -> Node:
@@ -87,7 +82,10 @@ def _convert_node(node: ast.expr) -> Node:
         if isinstance(node.value, str):
             return Name(node.value)
         if isinstance(node.value, int | float) and not isinstance(node.value, bool) and math.isfinite(node.value):
-            return _require_small(Fraction(repr(node.value)))
+            number = Fraction(repr(node.value))
+            if max(abs(number.numerator), number.denominator) >= 2**62:
+                raise ValueError("a number in it is too large or has too many digits")
+            return number
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         inner = _convert_node(node.operand)
         if isinstance(node.op, ast.UAdd):
@@ -108,12 +106,6 @@ def _convert_node(node: ast.expr) -> Node:
     )
 
 
-def _require_small(value: Fraction) -> Fraction:
-    if max(abs(value.numerator), value.denominator) >= 2**62:
-        raise ValueError("a number in it is too large or has too many digits")
-    return value
-
-
 def list_formula_names(node: Node) -> tuple[Name, ...]:
     """Return the different names in a formula."""
     if isinstance(node, Name):
@@ -130,11 +122,8 @@ def evaluate_formula(node: Node, named: Callable[[Name], T], constant: Callable[
     if isinstance(node, Fraction):
         return constant(node)
     left, right = evaluate_formula(node.left, named, constant), evaluate_formula(node.right, named, constant)
-    if node.sign == "+":
-        return left + right
-    if node.sign == "-":
-        return left - right
-    return left * right if node.sign == "*" else left / right
+    made: T = _OPERATORS[node.sign](left, right)
+    return made
 
 
 Reader = Callable[[pa.Array], NumberArray]
@@ -166,8 +155,9 @@ def plain_type(field: pa.Field) -> pa.DataType:
 def make_number_reader(column: Column, field: pa.Field) -> Reader | None:
     """Return a function that reads a column as numbers (dates as days); None if it is not numeric."""
     arrow_type = plain_type(field)
-    if isinstance(column, Real) and (column.decimals is None or column.special) and not _is_exact(arrow_type):
-        return _text_floats if is_text(arrow_type) else _read_float_array
+    exact = pa.types.is_integer(arrow_type) or small_decimal(arrow_type)
+    if isinstance(column, Real) and (column.decimals is None or column.special) and not exact:
+        return _read_float_array
     if isinstance(column, BinnedColumn):
         if type(column).scale is BinnedColumn.scale:
             return None
@@ -193,19 +183,6 @@ def _make_type_reader(arrow_type: pa.DataType) -> Reader | None:
     return None if unit is None else _make_scaled_reader(Integers(arrow_type), Fraction(unit, DAY))
 
 
-def moment_unit(arrow_type: pa.DataType) -> int | None:
-    """Return the unit of a date or timestamp type in nanoseconds; None for other types."""
-    if pa.types.is_date32(arrow_type):
-        return DAY
-    if pa.types.is_date64(arrow_type):
-        return UNIT["ms"]
-    return UNIT[arrow_type.unit] if pa.types.is_timestamp(arrow_type) else None
-
-
-def _is_exact(arrow_type: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(arrow_type) or small_decimal(arrow_type))
-
-
 def _make_scaled_reader(carrier: Carrier, unit: Fraction) -> Reader:
     def read(array: pa.Array) -> NumberArray:
         reading = carrier.read(array)
@@ -218,44 +195,28 @@ def _make_scaled_reader(carrier: Carrier, unit: Fraction) -> Reader:
 
 
 def _read_float_array(array: pa.Array) -> NumberArray:
-    values = floats_of(array)
-    return NumberArray(np.nan_to_num(values), None, np.isnan(values))
-
-
-def _text_floats(array: pa.Array) -> NumberArray:
-    values = read_floats(array)[0]
+    values = read_floats(array)[0] if is_text(array.type) else floats_of(array)
     return NumberArray(np.nan_to_num(values), None, np.isnan(values))
 
 
 def piece_reader(column: Column, field: pa.Field, piece: str) -> Reader | None:
     """Return a function that reads a piece of a column's dates, in local time; None if it has no dates."""
     arrow_type = plain_type(field)
-    if moment_unit(arrow_type) is not None:
-        moments: Callable[[pa.Array], pa.Array] = _widen_dates
-    elif isinstance(column, Datetime):
-        moments = _make_moment_reader(column.scale(arrow_type))
-    else:
+    dates = moment_unit(arrow_type) is not None
+    if not dates and not isinstance(column, Datetime):
         return None
+    scale = column.scale(arrow_type) if isinstance(column, Datetime) and not dates else None
 
     def read(array: pa.Array) -> NumberArray:
-        found = _PIECES[piece](moments(array)).cast(pa.int64())
+        if scale is not None:  # text or integers
+            reading = scale.carrier.read(array)
+            unit = "ms" if scale.unit < UNIT["s"] else "s"
+            values = np.where(reading.missing, 0, reading.values.astype(np.int64)) * int(scale.unit / UNIT[unit])
+            array = pa.array(values, mask=reading.missing).cast(pa.timestamp(unit))
+        elif pa.types.is_date(array.type):
+            array = array.cast(pa.timestamp("ms"))
+        found = _PIECES[piece](array).cast(pa.int64())
         return NumberArray(found.fill_null(1).to_numpy(zero_copy_only=False), Fraction(1), missing_of(found))
-
-    return read
-
-
-def _widen_dates(array: pa.Array) -> pa.Array:
-    return array.cast(pa.timestamp("ms")) if pa.types.is_date(array.type) else array
-
-
-def _make_moment_reader(scale: Scale) -> Callable[[pa.Array], pa.Array]:
-    """Return a function that reads dates in text or integers as timestamps."""
-
-    def read(array: pa.Array) -> pa.Array:
-        reading = scale.carrier.read(array)
-        unit = "ms" if scale.unit < UNIT["s"] else "s"
-        values = np.where(reading.missing, 0, reading.values.astype(np.int64)) * int(scale.unit / UNIT[unit])
-        return pa.array(values, mask=reading.missing).cast(pa.timestamp(unit))
 
     return read
 

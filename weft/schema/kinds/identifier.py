@@ -72,11 +72,11 @@ class Id(Column):
     @classmethod
     def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
         """Recognise values that differ in nearly every row, or that repeat as person ids do."""
-        if is_text(evidence.type) and len(evidence.values):
+        if not len(evidence.values):
+            return None
+        if is_text(evidence.type):
             return _guess_text_id(evidence)
-        if pa.types.is_integer(evidence.type) and len(evidence.values):
-            return _guess_number_id(evidence)
-        return None
+        return _guess_number_id(evidence) if pa.types.is_integer(evidence.type) else None
 
 
 def _guess_text_id(evidence: ColumnEvidence) -> Guess | None:

@@ -119,6 +119,8 @@ class Column:
 
     kind: ClassVar[str] = ""
     policies: ClassVar[tuple[str, ...]] = ("refuse",)
+    outside_remedy: ClassVar[str] = "a value lies outside the schema"
+    """Error text and remedy for an invalid value."""
     as_written: ClassVar[bool] = False
     """Whether values are read as a text file would write them, independently of their type in memory."""
     modelled: ClassVar[bool] = True
@@ -217,11 +219,6 @@ class Column:
     def recognise(cls, evidence: ColumnEvidence) -> Guess | None:
         """Return the draft entry of a column that looks like this kind, otherwise None."""
         return None
-
-    @property
-    def outside_remedy(self) -> str:
-        """Error text and remedy for an invalid value."""
-        return "a value lies outside the schema"
 
     @property
     def listed(self) -> tuple[Scalar, ...] | None:

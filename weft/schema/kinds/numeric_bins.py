@@ -39,6 +39,7 @@ class BinnedColumn(Column):
     """Base column: range, edges and special then describe the difference from it, which is encoded instead."""
 
     policies: ClassVar[tuple[str, ...]] = ("refuse", "clip")
+    outside_remedy = 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
     rounded: ClassVar[bool] = True
     """Whether values are often rounded to multiples of 5, 10, 100, ..."""
 
@@ -92,11 +93,6 @@ class BinnedColumn(Column):
         """Lowest and highest possible value."""
         outer = self.range or self.edges or ()
         return outer[0], outer[-1]
-
-    @property
-    def outside_remedy(self) -> str:
-        """Error text and remedy for an invalid value."""
-        return 'a value lies outside the schema. Widen range, add it to special, or set outside = "clip"'
 
     @property
     def made_from(self) -> tuple[str, ...]:
@@ -216,7 +212,25 @@ def fine_grid(
     return FineGrid(cells, np.append(round_, np.zeros(apart, np.int64)), np.append(held, np.ones(apart)))
 
 
-class GridCoder:
+class PlacedCoder:
+    """Base class of coders that place values in bins, and apply the policies of a column to the others."""
+
+    _clip: bool
+    _outcomes: Policies
+
+    def encode(self, array: pa.Array) -> NDArray[np.int64]:
+        """Return the code of each value."""
+        return self._outcomes.settle(*self._locate(array, self._clip))
+
+    def fits(self, array: pa.Array) -> NDArray[np.bool_]:
+        """Return which values are in the range or special."""
+        return self._outcomes.fits(*self._locate(array, clip=False))
+
+    def _locate(self, array: pa.Array, clip: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        raise NotImplementedError
+
+
+class GridCoder(PlacedCoder):
     """Coder of values that their type stores as exact integers."""
 
     def __init__(self, column: BinnedColumn, grid: BinGrid, carrier: Carrier) -> None:
@@ -226,14 +240,6 @@ class GridCoder:
         self._clip = column.outside == "clip"
         self._outcomes = Policies(column, grid.size)
         self.size = self._outcomes.size
-
-    def encode(self, array: pa.Array) -> NDArray[np.int64]:
-        """Return the code of each value."""
-        return self._outcomes.settle(*self._locate(array, self._clip))
-
-    def fits(self, array: pa.Array) -> NDArray[np.bool_]:
-        """Return which values are in the range or special."""
-        return self._outcomes.fits(*self._locate(array, clip=False))
 
     def _locate(self, array: pa.Array, clip: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         reading = self._carrier.read(array)

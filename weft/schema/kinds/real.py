@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from weft.schema.kinds.draft_facts import ColumnEvidence, Guess, find_sentinels, with_codes, with_spikes
 from weft.schema.kinds.kind import Coder, ColumnError, Label, Policies
-from weft.schema.kinds.numeric_bins import GridCoder, Number, Scale, small_decimal
+from weft.schema.kinds.numeric_bins import GridCoder, Number, PlacedCoder, Scale, small_decimal
 from weft.values.bins import BinGrid, FloatBins, equal_width, public_edges
 from weft.values.storage import Carrier, Decimals, Integers, ScaledFloats, decimal_array, floats_of, write_floats
 from weft.values.text_columns import TextDecimals
@@ -166,17 +166,15 @@ class Real(Number):
         return None
 
 
-class FloatCoder:
+class FloatCoder(PlacedCoder):
     """Coder of floating-point numbers in a column of floats or text."""
 
     def __init__(self, column: Real, arrow_type: pa.DataType, nan: bool) -> None:
         self._type, self._nan, self._decimals = arrow_type, nan, column.decimals
         self._clip = column.outside == "clip"
-        narrow = pa.types.is_float32(arrow_type)
         low, high = column.ends
-        dtype = np.float32 if narrow else np.float64
-        top = max(abs(low), abs(high))
-        most = float(np.finfo(np.float32 if narrow else np.float64).max)
+        dtype = np.float32 if pa.types.is_float32(arrow_type) else np.float64
+        top, most = max(abs(low), abs(high)), float(np.finfo(dtype).max)
         column.need_fit(top <= most, arrow_type, "range")
         column.need_fit(all(abs(value) <= most for value in column.special), arrow_type, "special")
         if column.decimals is not None and top * 10.0**column.decimals > 2.0**53:
@@ -188,26 +186,13 @@ class FloatCoder:
         self._outcomes = Policies(column, self.bins.size)
         self.size = self._outcomes.size
 
-    def encode(self, array: pa.Array) -> NDArray[np.int64]:
-        """Return the code of each value."""
-        return self._outcomes.settle(*self._locate(array, self._clip))
-
-    def fits(self, array: pa.Array) -> NDArray[np.bool_]:
-        """Return which values are in the range or special."""
-        return self._outcomes.fits(*self._locate(array, clip=False))
-
     def _locate(self, array: pa.Array, clip: bool) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        if is_text(self._type):
-            values, unreadable = read_floats(array)
-        else:
-            values, unreadable = floats_of(array), None
-        missing = np.isnan(values) if unreadable is None else np.isnan(values) & ~unreadable
+        none = np.zeros(len(array), bool)
+        values, unreadable = read_floats(array) if is_text(self._type) else (floats_of(array), none)
         codes = self.bins.locate(np.where(np.isnan(values), 0.0, values), clip)
-        if unreadable is not None:
-            codes[unreadable] = -1
-            if clip:
-                missing |= unreadable
-        return codes, missing
+        codes[unreadable] = -1
+        missing = np.isnan(values) & ~unreadable
+        return codes, missing | unreadable if clip else missing
 
     def decode(self, codes: NDArray[Any], rng: np.random.Generator) -> pa.Array:
         """Sample a value for each code."""

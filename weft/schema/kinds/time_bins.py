@@ -5,13 +5,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 
 from weft.marginals.domain import FineGrid
 from weft.schema.kinds.kind import ColumnError, Label
 from weft.schema.kinds.numeric_bins import BinnedColumn, Bins, fine_grid
 from weft.values.bins import EACH_CODE, BinGrid, equal_width, span_cuts, span_levels
+from weft.values.storage import Carrier
 from weft.values.timestamps import parse_step
+
+TIME_REMEDY = 'a value lies outside the schema. Widen range, refine step, add it to special, or set outside = "clip"'
 
 
 @dataclass(frozen=True)
@@ -67,21 +71,30 @@ class Spanned(BinnedColumn):
         if parse_step(self.step) % unit:
             raise ColumnError(self.name, f"step is finer than its type {arrow_type}; set a coarser step", "step")
         try:
-            return self._spans().grid(unit)
+            return make_spans(self, parse_step(self.step)).grid(unit)
         except ValueError as error:
             raise ColumnError(self.name, f"{error}", "range") from None
 
     def labels(self, arrow_type: pa.DataType, size: int) -> list[Label]:
         """Return the labels of the bins: their first and last value."""
-        return self._spans().labels(self.write) + self.special_labels(str)
-
-    def _spans(self) -> Spans:
-        low, high = (self.place(end) for end in self.ends)
-        edges = None if self.edges is None else [self.place(edge) for edge in self.edges]
-        return Spans(low, high, parse_step(self.step), self.bins, edges, [self.place(value) for value in self.special])
+        return make_spans(self, parse_step(self.step)).labels(self.write) + self.special_labels(str)
 
     def _grid(self, bins: Bins, size: int) -> FineGrid:
         return span_grid(bins, size, parse_step(self.step))
+
+
+def keeps_values(carrier: Carrier, sample: Sequence[int]) -> bool:
+    """Return whether a carrier reads these values back from the text that it writes."""
+    held = np.array(sample, dtype=np.int64)
+    back = carrier.read(carrier.write(held.view(np.uint64), np.zeros(len(held), bool)))
+    return back.unreadable is not None and not back.unreadable.any() and np.array_equal(back.values, held)
+
+
+def make_spans(column: BinnedColumn, step: int) -> Spans:
+    """Return the range of a column of durations or times, and its bins."""
+    low, high = (column.place(end) for end in column.ends)
+    edges = None if column.edges is None else [column.place(edge) for edge in column.edges]
+    return Spans(low, high, step, column.bins, edges, [column.place(value) for value in column.special])
 
 
 def span_grid(bins: Bins, size: int, step: int) -> FineGrid:

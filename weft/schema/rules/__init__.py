@@ -9,38 +9,23 @@ import pyarrow as pa
 
 from weft.schema.kinds.kind import Column, format_alternatives, suggest_known_word
 from weft.schema.rules.clusters import check_together
-from weft.schema.rules.column_values import ColumnReader, UnfitValueError, Values
-from weft.schema.rules.combinations import Allowed, Forbidden, Unique
-from weft.schema.rules.conditions import Condition
-from weft.schema.rules.implications import Implication, MissingTogether, MissingWhen
-from weft.schema.rules.mapping import Mapped
-from weft.schema.rules.order import Ordered
-from weft.schema.rules.repair_block import Block
-from weft.schema.rules.rule import Readers, Rule, RuleError
-from weft.schema.rules.sums import Summed
-
-__all__ = [
-    "RULES",
-    "Allowed",
-    "Block",
-    "ColumnReader",
-    "Condition",
-    "Forbidden",
-    "Implication",
-    "Mapped",
-    "MissingTogether",
-    "MissingWhen",
-    "Ordered",
-    "Readers",
-    "Rule",
-    "RuleError",
-    "Summed",
-    "Unique",
-    "Values",
-    "check_rules",
-    "plain_readers",
-    "rules_from_list",
-]
+from weft.schema.rules.column_values import ColumnReader as ColumnReader
+from weft.schema.rules.column_values import UnfitValueError
+from weft.schema.rules.column_values import Values as Values
+from weft.schema.rules.combinations import Allowed as Allowed
+from weft.schema.rules.combinations import Forbidden as Forbidden
+from weft.schema.rules.combinations import Unique as Unique
+from weft.schema.rules.conditions import Condition as Condition
+from weft.schema.rules.implications import Implication as Implication
+from weft.schema.rules.implications import MissingTogether as MissingTogether
+from weft.schema.rules.implications import MissingWhen as MissingWhen
+from weft.schema.rules.mapping import Mapped as Mapped
+from weft.schema.rules.order import Ordered as Ordered
+from weft.schema.rules.repair_block import Block as Block
+from weft.schema.rules.rule import Readers as Readers
+from weft.schema.rules.rule import Rule as Rule
+from weft.schema.rules.rule import RuleError as RuleError
+from weft.schema.rules.sums import Summed as Summed
 
 RULES: dict[str, type[Rule]] = {
     rule.key: rule
@@ -93,19 +78,14 @@ def _make_rule(entry: Any, readers: Readers, folder: Path | None) -> Rule:
     return replace(sort.read(entry, readers, folder), policy=policy)
 
 
-def _check_read(rule: Rule, readers: Readers) -> None:
-    """Validate that input rows can be checked: no column of the rule is computed."""
-    for name in rule.columns:
-        if name in readers and not readers[name].column.read:
-            raise RuleError(f'"{name}" is computed and never read, so no row can be refused; remove policy', "policy")
-
-
 def check_rules(rules: Sequence[Rule], readers: Readers) -> None:
     """Validate that the columns can satisfy the rules, individually and together."""
     for index, rule in enumerate(rules):
         try:
-            if rule.policy == "refuse":
-                _check_read(rule, readers)
+            for name in rule.columns if rule.policy == "refuse" else ():
+                if name in readers and not readers[name].column.read:
+                    told = f'"{name}" is computed and never read, so no row can be refused; remove policy'
+                    raise RuleError(told, "policy")
             rule.check(readers)
         except RuleError as error:
             raise error.at(index) from None

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.schema.rules.column_values import Mask, Values
-from weft.schema.rules.implications import Clause, Implication, MissingWhen
+from weft.schema.rules.implications import ClauseRule
 from weft.schema.rules.order import Ordered
 from weft.schema.rules.rule import Readers, Rule, RuleError
 
@@ -81,7 +81,7 @@ def check_together(rules: Sequence[Rule], readers: Readers) -> None:
         columns, members = set(rule.columns), [(index, rule)]
         touching = [part for part in tied if part[0] & columns]
         joined = columns.union(*(part[0] for part in touching))
-        if math.prod(_count_reader_codes(readers, name) for name in joined) > MAX_CLUSTER_CELLS:
+        if math.prod(len(readers[name].codes or ()) or 1 for name in joined) > MAX_CLUSTER_CELLS:
             continue  # too many to evaluate; repair handles such rules
         tied = [part for part in tied if part not in touching]
         tied.append((joined, [member for part in touching for member in part[1]] + members))
@@ -105,13 +105,8 @@ def _check_circles(orders: Sequence[tuple[int, Ordered]]) -> None:
                     raise RuleError(f'with earlier rules, "{name}" is larger than itself; change one', "order", index)
 
 
-def _count_reader_codes(readers: Readers, name: str) -> int:
-    known = readers[name].codes
-    return 1 if known is None else len(known)
-
-
 def _validate_rules(columns: Sequence[str], members: Sequence[tuple[int, Rule]], readers: Readers) -> None:
-    sizes = {name: _count_reader_codes(readers, name) for name in columns}
+    sizes = {name: len(readers[name].codes or ()) or 1 for name in columns}
     found = compile_cluster(columns, members, readers, sizes)
     last = members[-1][0]
     listed = " and ".join(str(index + 1) for index, _ in members)
@@ -119,9 +114,9 @@ def _validate_rules(columns: Sequence[str], members: Sequence[tuple[int, Rule]],
     if not found.size:
         raise RuleError(f"{which}: no combination of {', '.join(columns)} is possible; change one", None, last)
     for index, rule in members:
-        if not isinstance(rule, Implication | MissingWhen):
+        if not isinstance(rule, ClauseRule):
             continue
-        clause: Clause = rule.clause
+        clause = rule.clause
         met = clause.applies(expand_cell_values(columns, found.shape, clause.columns, readers))
         if not (met & found.possible).any():
             raise RuleError(f"{which}: no row can meet the when of rule {index + 1}; change one", "when", index)

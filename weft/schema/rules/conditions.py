@@ -18,7 +18,7 @@ from weft.errors import ConditionError
 from weft.schema.kinds.identifier import Id
 from weft.schema.kinds.kind import Scalar, suggest_known_word
 from weft.schema.rules.column_values import ColumnReader, Mask, UnfitValueError, Values
-from weft.schema.rules.rule import Readers, RuleError, format_toml_value, require_column
+from weft.schema.rules.rule import Readers, RuleError, format_toml_value, require_column, validate_point
 
 _KEYS = ("min", "max", "not", "missing")
 _TRIES = 64
@@ -76,12 +76,12 @@ class Condition:
         if self.values == ():
             raise RuleError(f'column "{name}": the list of values is empty; name at least one', key)
         for value in (*(self.values or ()), *self.excluded):
-            _validate_value(reader, value, key, inside=True)
+            validate_point(reader, value, key)
         for word in ("min", "max"):
             if getattr(self, word) is not None:
                 if not reader.comparable:
                     raise RuleError(f'column "{name}": its values have no order; list them instead of {word}', key)
-                _validate_value(reader, getattr(self, word), key, inside=False)
+                validate_point(reader, getattr(self, word), key, inside=False)
         try:
             met = self.holds(self.probes(reader)).any()
         except UnfitValueError as fault:  # the ends of its range
@@ -203,13 +203,6 @@ def format_conditions(conditions: Conditions) -> str:
     return " and ".join(condition.shown(name) for name, condition in conditions)
 
 
-def _validate_value(reader: ColumnReader, value: Any, key: str, inside: bool) -> None:
-    try:
-        reader.point(value) if inside else reader.bound(value)
-    except UnfitValueError as fault:
-        raise RuleError(f'column "{reader.column.name}": {format_toml_value(value)} {fault}', key) from None
-
-
 def _match_values(reader: ColumnReader, numbers: NDArray[Any], values: tuple[Scalar, ...]) -> Mask:
     spans = [reader.span(value) for value in values]
     if all(low == high for low, high in spans):
@@ -325,18 +318,12 @@ def _parse_open_end(key: Literal["min", "max"], reader: ColumnReader, rest: str)
     return Condition(**{key: end, "excluded": _exclude_end(reader, end)})
 
 
-def _parse_missing(_: ColumnReader, rest: str) -> Condition:
+def _parse_missing(negate: bool, _: ColumnReader, rest: str) -> Condition:
     if rest.lower() in ("missing", "null", "empty"):
-        return Condition(missing=True)
-    if rest.lower() in ("not missing", "there"):
+        return Condition(missing=not negate)
+    if rest.lower() in ("not missing", "there") and not negate:
         return Condition(missing=False)
-    raise UnfitValueError('must be the word missing, or "not missing"')
-
-
-def _is_not(_: ColumnReader, rest: str) -> Condition:
-    if rest.lower() in ("missing", "null", "empty"):
-        return Condition(missing=False)
-    raise UnfitValueError("must be the word missing")
+    raise UnfitValueError("must be the word missing" + ("" if negate else ', or "not missing"'))
 
 
 _CONDITIONS: dict[str, Callable[[ColumnReader, str], Condition]] = {
@@ -348,8 +335,8 @@ _CONDITIONS: dict[str, Callable[[ColumnReader, str], Condition]] = {
     "<": partial(_parse_open_end, "max"),
     "in": lambda reader, rest: Condition(_parse_condition_values(reader, rest)),
     "not in": lambda reader, rest: Condition(excluded=_parse_condition_values(reader, rest)),
-    "is": _parse_missing,
-    "is not": _is_not,
+    "is": partial(_parse_missing, False),
+    "is not": partial(_parse_missing, True),
 }
 
 

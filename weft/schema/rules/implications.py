@@ -73,7 +73,28 @@ class Clause:
 
 
 @dataclass(frozen=True)
-class Implication(Rule):
+class ClauseRule(Rule):
+    """A rule that is one clause."""
+
+    combines: ClassVar[bool] = True
+
+    @property
+    def clause(self) -> Clause:
+        """The rule as a clause."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns of `when`, then of `then`."""
+        return self.clause.columns
+
+    def holds(self, values: Mapping[str, Values]) -> Mask:
+        """Return which rows satisfy the rule, including those that do not meet `when`."""
+        return self.clause.holds(values)
+
+
+@dataclass(frozen=True)
+class Implication(ClauseRule):
     """Rows that meet all of `when` meet all of `then`."""
 
     when: Conditions
@@ -81,7 +102,6 @@ class Implication(Rule):
 
     key: ClassVar[str] = "then"
     keys: ClassVar[tuple[str, ...]] = ("when", "then")
-    combines: ClassVar[bool] = True
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
@@ -97,11 +117,6 @@ class Implication(Rule):
         """The rule as a clause."""
         return Clause(self.when, self.then)
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of `when`, then of `then`."""
-        return self.clause.columns
-
     def check(self, readers: Readers) -> None:
         """Validate the conditions, and that no column is in both `when` and `then`."""
         for key, side in (("when", self.when), ("then", self.then)):
@@ -112,10 +127,6 @@ class Implication(Rule):
         if both:
             raise RuleError(f'column "{min(both)}" is in both when and then; remove it from one of them', "then")
 
-    def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Return which rows satisfy the rule, including those that do not meet `when`."""
-        return self.clause.holds(values)
-
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
         """Replace the columns of `then`."""
         self.clause.mend(block, rows, rng)
@@ -125,7 +136,7 @@ class Implication(Rule):
 
 
 @dataclass(frozen=True)
-class MissingWhen(Rule):
+class MissingWhen(ClauseRule):
     """Rows that meet all of `when` have missing values in these columns."""
 
     missing: tuple[str, ...]
@@ -133,7 +144,6 @@ class MissingWhen(Rule):
 
     key: ClassVar[str] = "missing"
     keys: ClassVar[tuple[str, ...]] = ("missing", "when")
-    combines: ClassVar[bool] = True
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], readers: Readers, folder: Path | None) -> Self:
@@ -149,11 +159,6 @@ class MissingWhen(Rule):
         """The rule as a clause."""
         return Clause(self.when, tuple((name, Condition(missing=True)) for name in self.missing))
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of `when`, then the missing ones."""
-        return self.clause.columns
-
     def check(self, readers: Readers) -> None:
         """Validate that the columns can be missing and are not in `when`."""
         self._check_names(readers, "missing", self.missing)
@@ -163,10 +168,6 @@ class MissingWhen(Rule):
             condition.check(readers[name], "when")
         for name, condition in self.clause.then:
             condition.check(readers[name], "missing")
-
-    def holds(self, values: Mapping[str, Values]) -> Mask:
-        """Return which rows satisfy the rule, including those that do not meet `when`."""
-        return self.clause.holds(values)
 
     def mend(self, block: Block, rows: Rows, rng: np.random.Generator) -> None:
         """Make the values missing."""

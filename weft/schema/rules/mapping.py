@@ -46,7 +46,8 @@ class Mapped(Rule):
 
     def entry(self) -> dict[str, Any]:
         """Return the columns and the map, also if it is from a file."""
-        pairs = {_spell_value(detail): {"missing": True} if g is None else g for detail, g in self.map}
+        spelled = [str(detail).lower() if isinstance(detail, bool) else str(detail) for detail, _ in self.map]
+        pairs = {key: {"missing": True} if g is None else g for key, (_, g) in zip(spelled, self.map, strict=True)}
         return {"of": self.of, "gives": self.gives, "map": pairs}
 
     @property
@@ -116,7 +117,3 @@ def _parse_key(reader: ColumnReader, text: Any) -> Scalar:
     if value is None:
         raise RuleError("map must not contain a missing value: missing always maps to missing", "map")
     return value
-
-
-def _spell_value(value: Scalar) -> str:
-    return ("true" if value else "false") if isinstance(value, bool) else str(value)

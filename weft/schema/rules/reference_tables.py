@@ -33,17 +33,12 @@ def read_table(
     for number, row in enumerate(rows, start=2):
         if len(row) != len(header):
             raise RuleError(f'the file "{name}", line {number}: different number of cells than in the first line', key)
-        made[
-            tuple(
-                _parse_reference_cell(name, number, readers, key, c, row[p])
-                for c, p in zip(wanted, places, strict=True)
-            )
-        ] = None
+        cells = []
+        for column, place in zip(wanted, places, strict=True):
+            try:
+                cells.append(readers[column].typed(row[place]))
+            except UnfitValueError as fault:
+                told = f'the file "{name}", line {number}, column "{column}": "{row[place]}" {fault}'
+                raise RuleError(told, key) from None
+        made[tuple(cells)] = None
     return wanted, list(made)
-
-
-def _parse_reference_cell(file: str, number: int, readers: Readers, key: str, column: str, text: str) -> Scalar | None:
-    try:
-        return readers[column].typed(text)
-    except UnfitValueError as fault:
-        raise RuleError(f'the file "{file}", line {number}, column "{column}": "{text}" {fault}', key) from None

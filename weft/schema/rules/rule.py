@@ -115,10 +115,10 @@ def names_of(entry: Mapping[str, Any], key: str, readers: Readers, least: int = 
     return tuple(require_column(name, readers, key) for name in given)
 
 
-def validate_point(reader: ColumnReader, value: Any, key: str) -> Any:
-    """Return the number of a value in a rule; raise RuleError if the column cannot contain it."""
+def validate_point(reader: ColumnReader, value: Any, key: str, inside: bool = True) -> Any:
+    """Return the number of a value in a rule; raise RuleError if the column cannot contain it (unless not `inside`)."""
     try:
-        return reader.point(value)
+        return reader.point(value) if inside else reader.bound(value)
     except UnfitValueError as fault:
         raise RuleError(f'column "{reader.column.name}": {format_toml_value(value)} {fault}', key) from None
 
