@@ -177,7 +177,7 @@ MOMENTS = ["2031-05-01T00:00:00Z", "1970-01-01T00:00:00Z", "2026-03-29T02:30:00Z
 
 def test_a_clock_that_jumps_changes_no_account(weft: Weft, monkeypatch: pytest.MonkeyPatch) -> None:
     moments = itertools.cycle(MOMENTS)
-    for clock in ("ledger._format_current_time", "lifetime._get_current_time"):
+    for clock in ("ledger.get_current_time", "lifetime.get_current_time"):
         monkeypatch.setattr(f"weft.privacy.{clock}", lambda: next(moments))
     lifetime = Lifetime.create("visits.budget", Budget(epsilon=2.0, delta=1e-5))
     spent: list[float] = []
