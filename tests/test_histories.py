@@ -272,6 +272,9 @@ def test_a_panel_without_a_schema_is_released_as_histories(tmp_path, monkeypatch
     words = "synth panel.csv --unit person --time year -e 4 -o made.csv --model m.weft --few-rows --noise-seed 1"
     done = CliRunner().invoke(app, words.split())
     assert done.exit_code == 0, done.output
+    assert "Strengths and limitations of what may change" in done.output
+    found = weft.Schema.load("made.schema.toml")  # to be used again as it is
+    assert found.time == "year" and found.rows_per_unit > 1
     made = pd.read_csv("made.csv")
     assert list(made.columns) == list(frame.columns)
     person = made.groupby("person")

@@ -239,6 +239,7 @@ def _tell(
 ) -> None:
     """Summarise a release: tables, guarantee, what was found and what to rely on, checks and files."""
     from weft.cli import summary
+    from weft.synthesis.database_model import PERSONS, ROWS
     from weft.synthesis.statement import describe_lifetime
 
     terminal.answer(card | {"files": [str(path) for path in files.values()]})
@@ -257,7 +258,9 @@ def _tell(
     }
     found = getattr(synthesizer, "discovered_tables_", {})
     if hasattr(synthesizer, "discovered_"):
-        found = {related.database.root: synthesizer.discovered_}
+        found = {"columns": synthesizer.discovered_}
+    # Histories are one table, which is described as two.
+    named = {PERSONS: "what never changes for a person", ROWS: "what may change"} if related.joined else {}
     terminal.show(
         summary.render_headline(f"{format_count(len(card['tables']), 'table')}: {told} rows"),
         *summary.render_stamps(card["stamps"]),
@@ -269,8 +272,8 @@ def _tell(
         ),
         *(
             part
-            for table in related.database.private
-            for part in summary.render_noise_points(related.view(table.name), f" of {table.name}")
+            for name in (table.name for table in related.database.private)
+            for part in summary.render_noise_points(related.view(name), f" of {named.get(name, name)}")
         ),
         *summary.render_files({path: PURPOSES.get(role, "synthetic table") for role, path in files.items()}),
         summary.render_heading("Try next"),
