@@ -53,6 +53,8 @@ HISTORY_LIMITS = (
     "consecutive rows. Relations between rows that are further apart in time follow from these only in part.",
     "Rows of an attribute follow each other by groups of its values: small changes from one row to the next are not "
     "preserved, unless a rule states them.",
+    "Times are made from a first time and the gaps between rows, which are known in groups only: times at which no "
+    "private row lies may occur, such as years without a survey.",
 )
 
 RELATED_LIMITS = (
@@ -62,7 +64,8 @@ RELATED_LIMITS = (
 )
 
 LIMITS = (
-    "Every privacy unit has the same weight in the queries: rows of large families are measured less accurately.",
+    "Every privacy unit has the same weight in the queries: rows of large families are measured less accurately, and "
+    "a column whose relation to the number of rows was not measured follows the distribution of families, not of rows.",
     "Rows without an owner and rows above the contribution bound were left out; how many is not disclosed.",
     "Values outside the lists and ranges of the schema were replaced or clipped; shares are stated if they were found "
     "privately.",
